@@ -38,7 +38,9 @@ POSITIONS = {
     "k_3fa9c1": AtName("k_3fa9c1", maybe_hash=True),
     "3fa9": AtName("3fa9"),
     "t5x": AtName("t5x"),
-    "HEAD": AtName("HEAD"),
+    "HEAD": AtHead(),
+    "HEAD~1": AtHead(1),
+    "Head": AtName("Head"),
 }
 REFUSED = [
     "",

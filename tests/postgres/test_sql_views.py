@@ -18,7 +18,7 @@ from stator.errors import BadQuery
 from stator.model.log.query import SessionQuery
 from stator.model.records.tables import BOOKKEEPING
 from stator.model.sessions.lifecycle import lent_upto
-from stator.model.views.sql_views import SQL_EXAMPLES, SQL_VIEWS
+from stator.model.views.sql_views import SQL_EXAMPLES, SQL_VIEWS, ShownCall
 from stator.runtime.base.pages import commits
 from stator.store.sandbox.view_tables import VIEWS
 
@@ -141,6 +141,20 @@ def test_a_question_of_the_documentation_is_answered_alike(both, query):
 
 def test_the_page_has_ten_questions():
     assert len(QUESTIONS) >= 10
+
+
+def test_what_readers_know_of_a_call_is_shown_over_both_stores(both):
+    calls = "SELECT session, seq FROM calls WHERE tool = 'look' ORDER BY seq LIMIT 1"
+    for store in both:
+        ((session, seq),) = store.port.sql(calls)[1]
+        known = [ShownCall(session, seq, "in doubt", "process died")]
+        where = f"WHERE session = '{session}' AND seq = {seq}"
+        query = f"SELECT status, recorded, cause FROM calls {where}"
+        assert store.port.sql(query, shown=known)[1] == [("in doubt", "ok", "process died")]
+        turn = f"(SELECT turn FROM calls {where})"
+        failed = f"SELECT failed FROM turns WHERE session = '{session}' AND turn = {turn}"
+        ((before,),), ((after,),) = (store.port.sql(failed, shown=one)[1] for one in ([], known))
+        assert after == before + 1
 
 
 def test_a_table_of_the_server_cannot_be_named(both):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 
 import pytest
 
 import stator
+from stator.surfaces.cli.commands import rewind
+from stator.surfaces.cli.parts import confirm
 from surfaces.recorded import program
 
 
@@ -31,6 +34,29 @@ def test_rewind_lists_dropped_turns_and_calls_it_does_not_undo(store, ask):
     assert "use JWT" in ask("decisions").out
     assert "t3  rewound" in ask("show").out
     assert "t1, ok" in ask("resume").out
+
+
+@pytest.fixture
+def a_person_says(monkeypatch):
+    """A terminal at which somebody types an answer."""
+
+    def says(answer):
+        monkeypatch.setattr(confirm, "can_ask", lambda: True)
+        monkeypatch.setattr(rewind, "can_ask", lambda: True)
+        monkeypatch.setattr(sys, "stdin", io.StringIO(f"{answer}\n"))
+
+    return says
+
+
+def test_on_a_terminal_a_rewind_is_shown_and_asked_about(store, ask, a_person_says):
+    a_person_says("n")
+    declined = ask("rewind", "t1")
+    assert "would rewind" in declined.out
+    assert "Rewind? [y/N] nothing was changed" in declined.err
+    a_person_says("y")
+    assert "rewound to t1" in ask("rewind", "t1").out
+    a_person_says("")
+    assert "would rewind" not in ask("rewind", "t0", "--yes").out
 
 
 def test_a_dry_run_of_rewind_changes_nothing(store, ask):

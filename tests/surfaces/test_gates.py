@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import re
@@ -13,6 +15,8 @@ import pytest
 
 import stator
 from runtime.waiting import ask_for
+from stator.surfaces.cli.commands import settle
+from stator.surfaces.cli.parts import confirm
 from surfaces.recorded import normal, program
 
 PATIENCE_S = 60
@@ -55,6 +59,12 @@ def test_approvals_lists_waiting_calls_and_how_to_answer(waits, ask):
     (item,) = rows(ask("approvals", "--json"))
     assert (item["call"], item["answer"]) == (waits, "")
     assert item["arguments"] == {"amount": 500, "to": "ACME\x1b[2J"}
+
+
+def test_an_approval_of_no_call_names_the_one_that_waits(waits, ask):
+    told = normal(ask("approve").err)
+    assert told == "stator: name the call: pay in fix-login waits (stator approve c_…)\n"
+    assert "stator deny c_" in ask("deny").err
 
 
 def test_an_empty_list_names_the_store(store, ask):
@@ -114,8 +124,8 @@ def test_a_grant_is_revoked(waits, ask):
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["approve"], 2, "name a call or a --pattern"),
-        (["deny"], 2, "name a call or a --pattern"),
+        (["approve"], 2, "name the call: pay in fix-login waits"),
+        (["deny"], 2, "name the call: pay in fix-login waits"),
         (["approve", "ffffffff"], 3, "no call 'ffffffff'"),
         (["approve", "CALL", "--for", "ever"], 2, "unknown scope 'ever'"),
         (["approve", "CALL", "--expires", "2020-01-01"], 2, "not in the future"),
@@ -136,12 +146,85 @@ def test_an_invalid_answer_says_why(waits, ask, words, code, message):
 
 
 def test_settle_lists_calls_in_doubt_and_the_three_answers(store, ask):
-    assert normal(ask("settle").out) == (
-        "in doubt: pay(amount=5) · call c_… · t3 of fix-login · started hh:mm:ss, the tool does not know\n"
-        "    It may or may not have happened. Check, then run: stator settle c_… --done | --not-done | --run-again\n"
+    told = re.sub(r"Nov 2026 00:00.*?;", "Nov 2026 00:00;", normal(ask("settle").out))
+    assert told == (
+        "in doubt: pay · call c_… · t3 of fix-login\n"
+        "    began     15 Nov 2026 00:00; the tool does not know\n"
+        "    asked     finish, and pay the invoice\n"
+        "    input     amount: 5\n"
+        "    returned  {error: the tool does not know, message: connection lost}  @25\n"
+        "    since     not called again; 8 commits followed in its session\n"
+        "    It may or may not have happened. Check, then run one of:\n"
+        "      stator settle c_… --done        it happened\n"
+        "      stator settle c_… --not-done    it did not, and must not run again\n"
+        "      stator settle c_… --run-again   it did not, and may run again\n"
+        "    around it: stator log s_…:t3\n"
     )
     (item,) = rows(ask("settle", "--json"))
     assert (item["arguments"], item["cause"]) == ({"amount": 5}, "the tool does not know")
+
+
+def test_a_verdict_without_a_call_needs_a_word_more_where_nobody_can_be_asked(store, ask):
+    call = doubt(ask)
+    refused = ask("settle", "--done")
+    assert refused.code == 2
+    assert "name the call, or add --yes: pay(amount=5) in fix-login is in doubt" in refused.err
+    assert normal(ask("settle", "--done", "--yes").out).startswith("settled: pay done · call c_…")
+    assert "is not in doubt" in ask("settle", call, "--done").err
+
+
+@pytest.fixture
+def two_doubts(store):
+    """A second call in doubt, in another session."""
+
+    @stator.tool(effect="write")
+    def refund(amount):
+        raise stator.InDoubt("the line was cut")
+
+    with (
+        stator.connect(store, project="shop").open("refunds") as s,
+        s.turn("refund") as t,
+        contextlib.suppress(stator.InDoubt),
+    ):
+        t.call(refund, amount=7)
+
+
+def test_a_verdict_without_a_call_never_chooses_between_two(store, two_doubts, ask):
+    refused = ask("settle", "--done", "--yes")
+    assert refused.code == 2
+    assert "stator settle lists all 2" in refused.err
+    assert len(rows(ask("settle", "--json"))) == 2
+
+
+@pytest.fixture
+def a_person_says(monkeypatch):
+    """A terminal at which somebody types an answer."""
+
+    def says(answer):
+        monkeypatch.setattr(confirm, "can_ask", lambda: True)
+        monkeypatch.setattr(settle, "can_ask", lambda: True)
+        monkeypatch.setattr(sys, "stdin", io.StringIO(f"{answer}\n"))
+
+    return says
+
+
+def test_a_person_is_shown_the_only_call_in_doubt_and_asked(store, ask, a_person_says):
+    a_person_says("n")
+    declined = ask("settle", "--done")
+    assert (declined.code, "input     amount: 5" in declined.out) == (0, True)
+    assert "Settle it as done? [y/N] nothing was settled" in declined.err
+    a_person_says("y")
+    assert "settled: pay done" in ask("settle", "--done").out
+
+
+def test_a_call_in_doubt_says_what_was_tried_again_since(store, ask):
+    with stator.connect(store, project="shop").open("fix-login") as s, s.turn("pay again") as t:
+        t.try_call(stator.tool(effect="write")(pay), amount=5)
+    assert "called again with the same arguments: @" in ask("settle", doubt(ask)).out
+
+
+def pay(amount):
+    return {"id": "re_2"}
 
 
 def test_a_call_is_settled_with_its_return_value(store, ask):

@@ -12,12 +12,14 @@ from collections import defaultdict
 
 import pytest
 
+from stator.surfaces.cli import other_names, registry
 from stator.surfaces.cli.commands import load
 from stator.surfaces.cli.flag_meanings import MEANINGS
 from stator.surfaces.cli.old_spellings import OLD, current
 from stator.surfaces.cli.parser import app
 from stator.surfaces.cli.plain_words import Signature
 from stator.surfaces.cli.registry import COMMANDS
+from stator.surfaces.cli.render import times
 
 SPELLINGS = [["fix-login:t2"], ["fix-login", "t2"], ["t2", "-s", "fix-login"], ["fix", "t2"]]
 
@@ -188,6 +190,11 @@ def test_what_cannot_be_undone_is_shown_first_and_asked_on_a_terminal(store):
         ("why", "THING is missing (for example: stator why src/auth.py)"),
         ("log --full --full", "--full is given twice (give it once)"),
         ("sql --seconds x", "is not a number"),
+        ("files --week", "(did you mean: stator files --since 7d)"),
+        ("log -v", "(did you mean: stator log --full)"),
+        ("search jwt --global", "(did you mean: stator search jwt --everywhere)"),
+        ("diff --since 2d", "stator diff has no option --since (stator diff --help)"),
+        ("status -s fix-login", "(one session: stator show fix-login)"),
         ("lgo t2 --json", "unknown command 'lgo' (did you mean: stator log t2 --json)"),
     ],
 )
@@ -196,3 +203,57 @@ def test_a_mistake_is_answered_with_the_command_that_would_be_right(typed, told,
     assert (answer.code, answer.out) == (2, "")
     assert told in answer.err
     assert len(answer.err.splitlines()) == 1
+
+
+# -- words that name no command -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("history t2", "(that is: stator log t2)"),
+        ("spend --by model", "(that is: stator cost --by model)"),
+        ("grep jwt", "(that is: stator search jwt)"),
+        ("failed", "(that is: stator calls --failed)"),
+        ("stauts", "(did you mean: stator status)"),
+        ("serach jwt", "(did you mean: stator search jwt)"),
+        ("xyzzy", "(stator --help lists all commands)"),
+    ],
+)
+def test_a_word_that_names_no_command_is_answered_with_the_right_one(typed, told, ask):
+    answer = ask(*shlex.split(typed))
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.rstrip().endswith(told)
+
+
+def test_a_word_that_may_mean_several_commands_names_them(ask):
+    lines = ask("undo").err.splitlines()
+    assert lines[0] == "stator: unknown command 'undo':"
+    assert [line.split()[:2] for line in lines[1:]] == [["stator", "rewind"], ["stator", "restore"]]
+
+
+def test_every_other_name_stands_for_a_command_and_is_none():
+    for name, meant in other_names.OTHER_NAMES.items():
+        assert name not in registry.COMMANDS
+        assert meant.split()[0] in registry.COMMANDS or meant == "--version"
+    for name, several in other_names.SEVERAL.items():
+        assert name not in registry.COMMANDS
+        assert set(several) <= set(registry.COMMANDS)
+
+
+# -- times ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("word", "day"),
+    [
+        ("today", "2026-11-18"),
+        ("yesterday", "2026-11-17"),
+        ("monday", "2026-11-16"),
+        ("Wednesday", "2026-11-18"),
+        ("thursday", "2026-11-12"),
+    ],
+)
+def test_a_day_can_be_named_as_people_name_it(word, day):
+    wednesday = 1_795_032_000_000_000  # 2026-11-18 20:00, in UTC
+    assert times.parse_since(word, wednesday) == times.parse_since(day, wednesday)

@@ -112,6 +112,26 @@ def test_every_command_agrees_about_a_lost_write(recording, ask):
     assert [row["tool"] for row in listed(ask("calls", "--open", "--json"))] == ["Bash"]
 
 
+def test_sql_agrees_with_the_commands_and_keeps_what_the_log_has(recording, ask):
+    recording()
+    query = "SELECT tool, status, recorded, cause FROM calls ORDER BY tool"
+    rows = listed(ask("sql", query, "--json"))
+    assert [(row["tool"], row["status"], row["recorded"]) for row in rows] == [
+        ("Bash", "in doubt", "started"),
+        ("Read", "cancelled", "started"),
+    ]
+    assert rows[0]["cause"] == listed(ask("calls", "--tool", "Bash", "--json"))[0]["cause"]
+
+
+def test_sql_says_of_a_turn_that_it_was_interrupted(recording, agents, ask):
+    recording()
+    (turn,) = listed(ask("sql", "SELECT status, failed FROM turns", "--json"))
+    assert (turn["status"], turn["failed"]) == ("interrupted", 2)
+    agents.at_rest = False
+    (turn,) = listed(ask("sql", "SELECT status, failed FROM turns", "--json"))
+    assert (turn["status"], turn["failed"]) == ("", 0)
+
+
 def test_no_command_raises_an_alarm_while_the_agent_works(recording, agents, ask):
     recording()
     agents.at_rest = False

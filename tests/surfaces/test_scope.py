@@ -37,7 +37,7 @@ def test_questions_without_a_session_are_about_the_project_and_say_so(sessions, 
     }
     assert ask("calls").lines[0].startswith("project shop · calls")
     assert "pay(amount=5)" in ask("calls").out
-    assert ask("search", "cart").lines[0] == "project shop · matches"
+    assert ask("search", "cart").lines[0] == "project shop · 4 matches in 1 session"
     assert "looked in 2 sessions of this project" in ask("why", "auth.py").out
 
 
@@ -169,15 +169,33 @@ def test_the_time_until_somebody_found_a_call_cut_off_is_not_how_long_it_took(se
     assert " – " in line
 
 
-def test_an_empty_list_of_what_left_the_view_names_a_session_that_lost_something(
-    sessions, world, ask
-):
+def test_what_left_the_view_begins_with_the_sessions_that_lost_something(sessions, world, ask):
     with world.open(sessions) as opened:
-        with opened.open("long-talk") as s:
-            for n in range(8):
-                with s.turn(f"question {n}") as t:
-                    t.say("word " * 400)
-            s.compact(keep=1, summary="eight questions")
+        for name in ("long-talk", "longer-talk"):
+            with opened.open(name) as s:
+                for n in range(8):
+                    with s.turn(f"question {n}") as t:
+                        t.say("word " * 400)
+                s.compact(keep=1, summary="eight questions")
         record(opened, "short-talk")
-    answer = ask("evicted")
-    assert re.search(r"in short-talk; something was in s_\w{8} \(\d+, long-talk\)", answer.err)
+    lines = ask("evicted").lines
+    assert lines[0].endswith("what agents do not have in view now")
+    assert {"REQUESTS", "MESSAGES"} <= set(lines[2].split())
+    assert [line.split()[0] for line in lines[3:5]] == ["longer-talk", "long-talk"]
+    assert "short-talk" not in "".join(lines)
+    assert "question 0" in ask("evicted", "long-talk").out
+    assert "in short-talk" in ask("evicted", "short-talk").err
+
+
+def test_files_can_be_asked_for_since_a_time(sessions, ask):
+    assert {row["path"] for row in items(ask("files", "--since", "2026-11-01", "--json"))} == {
+        row["path"] for row in items(ask("files", "--json"))
+    }
+    late = ask("files", "--since", "2199-01-01")
+    assert "no files were touched in project shop" in late.err
+    assert ask("files", "fix-login", "t2", "--since", "2026-11-01").code == 2
+
+
+def test_a_turn_that_is_shown_names_the_command_for_all_of_it(sessions, ask):
+    assert re.search(r"all of it: stator log s_\w{8} t1$", ask("show", "fix-login", "t1").lines[-1])
+    assert "all of it" not in ask("show", "fix-login", "@3").out

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 
 import pytest
 
 import stator
 from stator.runtime.views.search import Hit
+from stator.surfaces.cli.commands import search
 from stator.surfaces.cli.commands.search import _lines
 from surfaces.recorded import program
 
@@ -29,7 +31,7 @@ def items(answer):
 
 def test_hits_are_grouped_by_session_with_their_position(more, ask):
     assert ask("search", "login", "bug").out == (
-        "project shop · matches\n"
+        "project shop · 1 match in 1 session\n"
         "\n"
         "fix-login s_de82ef95 · demo-agent · 1 hit\n"
         "  @3 2026-11-15 00:00:05 t1   turn fix the login bug\n"
@@ -134,7 +136,25 @@ def test_a_long_turn_number_is_not_cut():
 
 
 def test_search_says_if_there_are_more_matches(more, ask):
-    assert "… more matches" in ask("search", "login", "-n", "1").out
+    every = len(items(ask("search", "login", "-n", "500", "--json")))
+    out = ask("search", "login", "-n", "1").out
+    assert f"{every} matches in " in out.splitlines()[0]
+    assert f"… {every - 1} more matches; show them with -n 2" in out
+
+
+def test_a_search_that_is_cut_begins_with_how_its_matches_are_spread(more, ask):
+    found = items(ask("search", "jwt", "-n", "500", "--json"))
+    counted = Counter(hit["name"] for hit in found)
+    lines = ask("search", "jwt", "-n", "1").lines
+    at = lines.index("The best 1 of them")
+    assert {line.split()[0]: int(line.split()[-2]) for line in lines[3 : at - 1]} == counted
+
+
+def test_a_cut_in_json_has_the_number_of_matches_in_each_session(more, ask, monkeypatch):
+    monkeypatch.setattr(search, "LIMIT", 1)
+    (_, last) = items(ask("search", "jwt", "--json"))
+    monkeypatch.undo()
+    assert last["cut"]["of"] == sum(one["matches"] for one in last["cut"]["sessions"]) > 1
 
 
 @pytest.mark.parametrize(

@@ -305,7 +305,7 @@ class OneTenant:
             "the projections are those of every tenant", hint="connect without tenant= to do it"
         )
 
-    def sql(self, query: str, *, row_limit: int = 1000, seconds: float = 5.0) -> NoReturn:
+    def sql(self, query: str, **limits: Any) -> NoReturn:
         raise BadQuery(
             "SQL is not confined to one tenant, so this connection has none",
             hint="connect without tenant= where the file is yours",

@@ -43,6 +43,7 @@ from stator.model.log.query import (
 )
 from stator.model.records.types import Entry
 from stator.model.sessions.ownership import Ownership
+from stator.model.views.sql_views import ShownCalls
 
 if TYPE_CHECKING:  # loaded only by `verify`, for searches and for projects
     from stator.model.log.log_walk import SessionLog
@@ -341,9 +342,10 @@ class StorePort(Protocol):
         ...
 
     def sql(
-        self, query: str, *, row_limit: int = 1000, seconds: float = 5.0
+        self, query: str, *, row_limit: int = 1000, seconds: float = 5.0, shown: ShownCalls = ()
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """Read-only SQL over the documented views, bounded in rows and time: (column names, rows)."""
+        """Read-only SQL over the documented views, bounded in rows and time: (column names, rows). `shown`: calls that
+        the views show with another status than the log has."""
         ...
 
 

@@ -20,7 +20,7 @@ import msgspec
 from stator.errors import BadPosition
 from stator.model.values.late_pattern import late
 
-_HEAD = late(r"head(?:~(\d{1,12}))?\Z")
+_HEAD = late(r"(?:head|HEAD)(?:~(\d{1,12}))?\Z")
 _TURN = late(r"t(-?\d{1,12})(?:\.(\d{1,6}))?\Z")
 _SEQ = late(r"@(\d{1,13})\Z")
 _HASH = late(r"(?:k_)?[0-9a-f]{6,64}\Z")

@@ -5,6 +5,22 @@ Plain data: a store makes the views of it, and the command line lists them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import msgspec
+
+
+class ShownCall(msgspec.Struct, frozen=True, array_like=True):
+    """A call without an outcome in the log, with the status that readers give it: in doubt, cancelled or waiting."""
+
+    session: str
+    seq: int
+    status: str
+    cause: str
+
+
+ShownCalls = Sequence[ShownCall]
+
 SQL_VIEWS: dict[str, tuple[str, str]] = {
     "sessions": (
         "one row a session",
@@ -18,7 +34,7 @@ SQL_VIEWS: dict[str, tuple[str, str]] = {
     ),
     "calls": (
         "one row a call",
-        "session #seq call tool effect status cause #attempt #outcome #turn #at"
+        "session #seq call tool effect status recorded cause #attempt #outcome #turn #at"
         " #happened #took input input_hash output summary why",
     ),
     "commits": (

@@ -98,6 +98,17 @@ def doubts_in(store: StorePort, rows: Iterable[SessionRow]) -> list[Doubt]:
     return [_doubt(store, row, record) for row in rows for record in to_settle(store, row.id)]
 
 
+def doubt_of(store: StorePort, call: str, *, session: str | None = None) -> Doubt | None:
+    """The call of that id, or the end of one, if it is in doubt, however old; None if it is not."""
+    intent = find_call(store, call, session=session)
+    owner = session or intent.session
+    entry = find_entry(store, owner, "calls", intent.call)
+    record = entry.record if entry is not None else None
+    if not isinstance(record, CallRecord) or record.status != "in doubt":
+        return None
+    return _doubt(store, store.session(owner), record)
+
+
 def _doubt(store: StorePort, row: SessionRow, record: CallRecord) -> Doubt:
     intent = intent_of(store, row.id, record.call)
     return Doubt(

@@ -228,6 +228,14 @@ class AsRead:
             if cursor is None or len(rows) >= limit:
                 return Page(rows, cursor)
 
+    def begun(
+        self, query: CallQuery, *, cursor: tuple[int, ...] | None = None, limit: int = 100
+    ) -> Page[CallRow]:
+        """Calls that the index has as started, with the status that readers give them."""
+        asked = msgspec.structs.replace(query, statuses=("started",))
+        page = self._below.calls(asked, cursor=cursor, limit=limit)
+        return Page(self._seen_rows(page.rows, query.session), page.cursor)
+
     def _seen_rows(self, rows: list[CallRow], asked: str | None) -> list[CallRow]:
         """Rows of calls, with the status that readers give them: those of the session that was asked, which may
         have inherited them, else each of its own."""

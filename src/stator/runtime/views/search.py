@@ -7,8 +7,10 @@ and places; what is shown is read from the log, so nothing that was erased can b
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 import msgspec
 
@@ -102,20 +104,10 @@ def search(
 ) -> list[Hit]:
     """What matches, the best first."""
     check_limit(limit)
-    terms, without = parse(words)
-    query = SearchQuery(
-        terms=terms,
-        any_term=any_word,
-        without=without,
-        project=project,
-        agent=agent,
-        tool=tool,
-        path=path_words(path) if path is not None else (),
-        kinds=_kinds(kinds),
-        stretches=_stretches(store, context, session) if session is not None else (),
-        since=since,
-        until=until,
-    )
+    query = _query(
+        store, context, words, project=project, agent=agent, tool=tool, path=path, session=session,
+        kinds=kinds, since=since, until=until, any_word=any_word,
+    )  # fmt: skip
     if context.index is None:
         raise StoreError("this store has no search index", hint="connect to it: stator.connect")
     try:
@@ -131,6 +123,70 @@ def search(
     # The log can still be read where nothing can be written. If it is the log that fails, that is raised here.
     with context.index(store, True, on_disk=False) as index:
         return _answer(store, index, query, limit, True, progress)
+
+
+def _query(
+    store: StorePort,
+    context: Context,
+    words: str,
+    *,
+    project: str | None = None,
+    agent: str | None = None,
+    tool: str | None = None,
+    path: str | None = None,
+    session: str | None = None,
+    kinds: Sequence[str] = (),
+    since: int = 0,
+    until: int = 0,
+    any_word: bool = False,
+) -> SearchQuery:
+    terms, without = parse(words)
+    return SearchQuery(
+        terms=terms,
+        any_term=any_word,
+        without=without,
+        project=project,
+        agent=agent,
+        tool=tool,
+        path=path_words(path) if path is not None else (),
+        kinds=_kinds(kinds),
+        stretches=_stretches(store, context, session) if session is not None else (),
+        since=since,
+        until=until,
+    )
+
+
+class Spread(msgspec.Struct, frozen=True, kw_only=True):
+    """How many matches there are, and where."""
+
+    sessions: list[tuple[SessionRow, int]]
+    """The sessions that have some, each with how many: the one with the best match first."""
+    is_whole: bool
+    """Whether all were counted."""
+
+    @property
+    def matches(self) -> int:
+        return sum(many for _, many in self.sessions)
+
+
+def spread(store: StorePort, context: Context, words: str, **chosen: Any) -> Spread:
+    """How what `search` finds with the same words and restrictions is spread over the sessions. Asks the index as it
+    is, which the search has just updated; no match is read."""
+    query = _query(store, context, words, **chosen)
+    if context.index is None:
+        raise StoreError("this store has no search index", hint="connect to it: stator.connect")
+    with context.index(store, True) as index:
+        assert index is not None
+        found = _found(store, index, query, PAGE_MAX, False, None)
+    rows: dict[str, SessionRow] = {}
+    counted: Counter[str] = Counter()
+    for row, _ in found:
+        rows.setdefault(row.id, row)
+        counted[row.id] += 1
+    return Spread(
+        sessions=[(row, counted[session]) for session, row in rows.items()],
+        is_whole=len(found) < PAGE_MAX,
+    )
 
 
 def _answer(

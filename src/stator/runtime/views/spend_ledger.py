@@ -79,6 +79,15 @@ class SpendLedger:
         with self._lock:
             return [one for one in self._known.values() if one.row.record.mode != "project"]
 
+    def read(self, store: StorePort, sessions: Sequence[str]) -> list[SessionSpend]:
+        """What these sessions spent; nothing of them is kept."""
+        found = (
+            one
+            for start in range(0, len(sessions), STEP)
+            for one in self._read(store, sessions[start : start + STEP])
+        )
+        return [one for one in found if one.row.record.mode != "project"]
+
     # -- reading ----------------------------------------------------------------------------------
 
     def _read(self, store: StorePort, sessions: Sequence[str]) -> Iterator[SessionSpend]:

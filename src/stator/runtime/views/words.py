@@ -16,6 +16,8 @@ from stator.runtime.views.reflog import rewinds
 from stator.store.port import StorePort
 
 PAGE = 200
+NEAR = 50
+"""Commits before a call in which the words are looked for that belong to it."""
 
 
 class ModelWords(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +34,16 @@ class ModelWords(msgspec.Struct, frozen=True, kw_only=True):
 def last_words(store: StorePort, session: str) -> ModelWords | None:
     """The last answer of the model that says something; None if there is none."""
     return _last(store, session, _answer)
+
+
+def said_before(store: StorePort, session: str, seq: int, turn: int) -> ModelWords | None:
+    """What the model said last in a turn before a seq; None if it said nothing."""
+    for commit in store.commits(session, upto=seq - 1, newest_first=True, limit=NEAR):
+        if commit.turn != turn:
+            return None
+        if said := _answer(commit):
+            return ModelWords(text=said, seq=commit.seq, turn=commit.turn, at=commit.when)
+    return None
 
 
 def summary(store: StorePort, session: str) -> ModelWords | None:

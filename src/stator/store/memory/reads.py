@@ -62,6 +62,7 @@ from stator.model.sessions.lifecycle import (
 )
 from stator.model.sessions.ownership import OWN
 from stator.model.sessions.retention import tier_of
+from stator.model.views.sql_views import ShownCalls
 from stator.store.memory.answers import (
     LogState,
     calls_in,
@@ -502,7 +503,7 @@ class MemoryReads:
             return found
 
     def sql(
-        self, query: str, *, row_limit: int = 1000, seconds: float = 5.0
+        self, query: str, *, row_limit: int = 1000, seconds: float = 5.0, shown: ShownCalls = ()
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
         raise BadQuery(
             "the memory store does not support SQL", hint="use a SQLite or PostgreSQL store"

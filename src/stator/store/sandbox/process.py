@@ -14,12 +14,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
 import msgspec
 
 from stator.errors import BadQuery, StatorError, StoreError, StoreFailed
+from stator.model.views.sql_views import ShownCall
 from stator.store.sandbox.query import SQL_MAX
 from stator.store.sandbox.query_answer import (
     PREFIX,
@@ -37,7 +38,14 @@ _decode = msgspec.msgpack.Decoder(Frame).decode
 
 
 def run(
-    child_module: str, store: str, given: Any, query: str, *, row_limit: int, seconds: float
+    child_module: str,
+    store: str,
+    given: Any,
+    query: str,
+    *,
+    row_limit: int,
+    seconds: float,
+    shown: Sequence[ShownCall] = (),
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
     """The answer to one SELECT over the views, or `BadQuery` saying what is not allowed.
 
@@ -49,7 +57,7 @@ def run(
         raise BadQuery("a query must be text that UTF-8 can encode, without the character 0")
     names: list[str] = []
     rows: list[tuple[Any, ...]] = []
-    with _started(child_module, Job(given, query, row_limit, seconds)) as child:
+    with _started(child_module, Job(given, query, row_limit, seconds, list(shown))) as child:
         for frame in _frames(child, seconds):
             match frame:
                 case Columns():

@@ -95,7 +95,7 @@ CREATE TEMP VIEW turns AS
 
 CREATE TEMP VIEW calls AS
   SELECT s, 's_' || lower(hex(session.id)) AS session, seq, 'c_' || lower(hex(call)) AS call, tool,
-         effect, call_ix.status, cause, attempt, outcome, turn, at,
+         effect, call_ix.status, call_ix.status AS recorded, cause, attempt, outcome, turn, at,
          (SELECT commit_field(body, 'happened') FROM log WHERE k = (s << 40) + seq) AS happened,
          (SELECT commit_field(body, 'happened') FROM log
           WHERE outcome > 0 AND k = (s << 40) + outcome)

@@ -49,6 +49,7 @@ from stator.model.log.query import (
 )
 from stator.model.records.types import Entry
 from stator.model.sessions.ownership import Ownership
+from stator.model.views.sql_views import ShownCalls
 from stator.store.drafts import opening_record
 from stator.store.port import Durability
 from stator.store.reads_together import answered
@@ -588,11 +589,11 @@ class SqliteStore:
             return usage.usage(db, by, session)
 
     def sql(
-        self, query: str, *, row_limit: int = 1000, seconds: float = 5.0
+        self, query: str, *, row_limit: int = 1000, seconds: float = 5.0, shown: ShownCalls = ()
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
         self._check()
         if not self._read_only:
             self._write(self._appender.flush_dirty)  # views show projections only
         from stator.store.sqlite.sandbox import process  # few programs ask in SQL
 
-        return process.run(self.path, query, row_limit=row_limit, seconds=seconds)
+        return process.run(self.path, query, row_limit=row_limit, seconds=seconds, shown=shown)

@@ -12,6 +12,7 @@ MEANINGS: dict[str, str] = {
     "--agent": "Only sessions of this agent",
     "--all": "Include those that are left out by default",
     "--as": "In the form that this agent reads",
+    "--by": "Sum it up by",
     "--dry-run": "Only show what would be done",
     "--effects": "Calls that write",
     "--erase": "Also erase here what was erased where it comes from",

@@ -144,18 +144,16 @@ def _command(words: list[str]) -> int:
 
 
 def _report_unknown(words: list[str]) -> int:
-    import shlex
-    from difflib import get_close_matches
-
     from stator.surfaces.cli.exits import USAGE, write_stderr
+    from stator.surfaces.cli.other_names import instead_of
+    from stator.surfaces.cli.render.width import widths
 
     word = words[0]
-    similar = get_close_matches(word[:40], registry.COMMANDS, n=1)
-    hint = "stator --help lists all commands"
-    if similar:
-        hint = f"did you mean: {shlex.join(['stator', similar[0], *words[1:]]):.200}"
+    hint, commands = instead_of(words, widths(sys.stderr is not None and sys.stderr.isatty())[0])
     what = "option" if word.startswith("-") else "command"
-    write_stderr(f"stator: unknown {what} {word!r:.60} ({hint})")
+    write_stderr(f"stator: unknown {what} {word!r:.60}{f' ({hint})' if hint else ':'}")
+    for line in commands:
+        write_stderr(line)
     return USAGE
 
 

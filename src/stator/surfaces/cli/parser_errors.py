@@ -20,6 +20,27 @@ from stator.surfaces.cli.commands import examples, load
 from stator.surfaces.cli.plain_words import Signature
 
 WORD_MAX, COMMAND_MAX = 60, 200
+NEAR = 0.7
+"""How much alike two options are for the one to be a slip for the other."""
+OTHER_OPTIONS: dict[str, tuple[str, ...]] = {
+    "--today": ("--since", "today"),
+    "--yesterday": ("--since", "yesterday"),
+    "--week": ("--since", "7d"),
+    "--month": ("--since", "30d"),
+    "--global": ("--everywhere",),
+    "--all": ("--everywhere",),
+    "-a": ("--everywhere",),
+    "--diff": ("--patch",),
+    "-u": ("--patch",),
+    "--verbose": ("--full",),
+    "-v": ("--full",),
+    "-y": ("--yes",),
+    "--max": ("--limit",),
+    "--reason": ("--why",),
+    "-m": ("--why",),
+    "--message": ("--why",),
+}
+"""Options that other programs have, and what says the same here, where a command takes that."""
 
 
 def explained(error: CycloptsError, words: Sequence[str]) -> BadQuery:
@@ -51,6 +72,11 @@ def _unknown(words: Sequence[str]) -> tuple[str, str]:
     typed = [word for word in words[1:] if word.startswith("-") and word != "-"]
     option = next((one for one in typed if one.partition("=")[0] not in known), "")
     name = option.partition("=")[0]
+    if name in ("-s", "--session"):
+        value = option.partition("=")[2] or words[words.index(option) + 1 :][:1]
+        one = "".join(value) or "SESSION"
+        what = f"stator {words[0]} is about the project, and has no option {name}"
+        return what, f"one session: {shlex.join(['stator', 'show', one])}"
     return f"stator {words[0]} has no option {name:.{WORD_MAX}}", _instead(
         words, option, name, known
     )
@@ -65,7 +91,11 @@ def _unexpected(word: str, words: Sequence[str]) -> tuple[str, str]:
 
 def _instead(words: Sequence[str], word: str, name: str, known: Iterable[str]) -> str:
     """The same command with the option that was meant."""
-    near = get_close_matches(name[:WORD_MAX], list(known), n=1)
+    other = OTHER_OPTIONS.get(name, ())
+    if other and other[0] in list(known):
+        typed = [part for one in words for part in (other if one == word else (one,))]
+        return f"did you mean: {shlex.join(['stator', *typed]):.{COMMAND_MAX}}"
+    near = get_close_matches(name[:WORD_MAX], list(known), n=1, cutoff=NEAR)
     if not near:
         return ""
     meant = near[0] + word[word.find("=") :] if "=" in word else near[0]

@@ -17,14 +17,15 @@ GROUPS: dict[str, dict[str, str]] = {
         "files": "List the files that sessions touched, with their net change.",
         "decisions": "Show the decisions in force, and the reasons for them.",
         "calls": "List tool calls and how they ended.",
-        "evicted": "List what left the agent's view: by compaction, or because it did not fit.",
+        "evicted": "List what left an agent's view: by compaction, or because it did not fit.",
         "why": "Show why something is as it is: a file, a decision, a fact, a call, a revision.",
         "recap": "Show what the last sessions were asked, did, and how they ended.",
         "blame": "Show which turn each line of a file comes from.",
+        "cost": "Show what sessions cost: by day, agent, project, model or session.",
         "search": "Search the sessions of this project, or of the whole store.",
         "tree": "Show forks, retries and children of sessions, and what each spent.",
         "reflog": "List the rewinds of a session, newest first.",
-        "brief": "Print what the next session must know, within a token budget.",
+        "brief": "Print what the next agent is told: of a session, of the --project, with a prompt.",
         "artifact": "List named documents, or show their content, versions and changes.",
         "du": "Show what uses space in the store.",
         "top": "Watch the sessions that are running or waiting for you.",
@@ -93,10 +94,10 @@ COMMANDS: dict[str, str] = {
     name: summary for group in GROUPS.values() for name, summary in group.items()
 }
 EVERYDAY: dict[str, tuple[str, ...]] = {
-    "See where things are": ("status", "ls", "recap"),
+    "See where things are": ("status", "ls", "recap", "cost"),
     "Ask what happened": ("log", "diff", "files", "calls"),
     "Ask why": ("why", "decisions", "search"),
-    "Act on it": ("resume", "settle", "doctor"),
+    "Act on it": ("resume", "settle"),
     "Begin": ("init", "import", "web"),
 }
 """The commands that `stator --help` explains; the others it only names."""

@@ -24,14 +24,14 @@ def list_calls(
     rows: list[CallRow] = []
     while True:
         page = store.calls(query, cursor=cursor, limit=limit - len(rows))
-        found = _precise(store, page.rows)
+        found = precise(store, page.rows)
         rows += [row for row in found if not wanted or row.status in wanted]
         cursor = page.cursor
         if cursor is None or len(rows) >= limit:
             return Page(rows, cursor)
 
 
-def _precise(store: StorePort, rows: Sequence[CallRow]) -> list[CallRow]:
+def precise(store: StorePort, rows: Sequence[CallRow]) -> list[CallRow]:
     """Calls without an outcome, with whether they wait for a person: what each session has of them is read once."""
     waiting = {
         entry.key

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from stator.model.views.sql_views import ShownCall
 from stator.store.sandbox import process
 
 CHILD = "stator.store.postgres.sandbox.child"
 
 
 def run(
-    url: str, part: str, shown: str, query: str, *, row_limit: int, seconds: float
+    url: str,
+    part: str,
+    named: str,
+    query: str,
+    *,
+    row_limit: int,
+    seconds: float,
+    shown: Sequence[ShownCall] = (),
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """The answer to one SELECT over the views of a part; `shown` is the URL as errors may show it."""
-    return process.run(CHILD, shown, [url, part], query, row_limit=row_limit, seconds=seconds)
+    """The answer to one SELECT over the views of a part; `named` is the URL as errors may show it."""
+    return process.run(
+        CHILD, named, [url, part], query, row_limit=row_limit, seconds=seconds, shown=shown
+    )

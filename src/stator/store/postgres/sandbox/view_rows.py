@@ -159,6 +159,7 @@ class PostgresRows:
                     "tool": _text(tool),
                     "effect": _text(effect),
                     "status": _text(status) or "started",
+                    "recorded": _text(status) or "started",
                     "cause": _text(cause),
                     "attempt": attempt,
                     "outcome": last or 0,

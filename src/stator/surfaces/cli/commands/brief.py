@@ -1,4 +1,4 @@
-"""`stator brief`: prints what the next session must know."""
+"""`stator brief`: prints what the next agent is told."""
 
 from __future__ import annotations
 
@@ -61,10 +61,11 @@ def brief(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Print what the next session must know, within a token budget.
+    """Print what the next agent is told: of a session, of the --project, with a prompt.
 
-    The same log always gives the same text. Recorded text in it is delimited and labelled with its source. With
-    --project: what an agent is told that starts in this project.
+    Of a session: what another agent must know to continue it, within a token budget. With --project: what an agent is
+    told that starts in this project. With --for-prompt: what it is told with that first prompt. The same log always
+    gives the same text. Recorded text in it is delimited and labelled with its source.
     """
     if project:
         if what or session is not None or for_prompt is not None or after is not None:

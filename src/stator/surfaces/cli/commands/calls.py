@@ -183,6 +183,8 @@ def _show(
             screen.item({"unplaced": unplaced_items.all_as_json(waiting)})
         return
     found = _read(scope.opened, rows)
+    if scope.view is None:
+        found.sort(key=lambda one: -(one.when or 0))
     times, day = listed([one.when for one in found], scope.opened.now)
     what = f"{asked.status} calls" if asked.status else "calls"
     scope.head(screen, *filter(None, (what, day)))
@@ -190,19 +192,30 @@ def _show(
     named = scope.view is None
     cells = [_cells(one, at, named=named) for one, at in zip(found, times, strict=True)]
     lines = list(table(COLUMNS, cells, screen.width))
-    if all(row.cause in line.plain for row, line in zip(rows, lines[1:], strict=True)):
+    shown = [one.row for one in found]
+    if all(row.cause in line.plain for row, line in zip(shown, lines[1:], strict=True)):
         screen.lines(lines)
-        return
-    for each in cells:
-        each[CAUSE] = (
-            ""  # a cause is what one came for: it goes below its call rather than being cut
-        )
-    lines = list(table(COLUMNS, cells, screen.width))
-    screen.lines(lines[:1])
-    for row, line in zip(rows, lines[1:], strict=True):
-        screen.line(line)
-        if row.cause:
-            screen.line(Line(f"{'':{INDENT}}").add(row.cause, "dim"), hang=INDENT)
+    else:
+        for each in cells:
+            each[CAUSE] = (
+                ""  # a cause is what one came for: it goes below its call rather than being cut
+            )
+        lines = list(table(COLUMNS, cells, screen.width))
+        screen.lines(lines[:1])
+        for row, line in zip(shown, lines[1:], strict=True):
+            screen.line(line)
+            if row.cause:
+                screen.line(Line(f"{'':{INDENT}}").add(row.cause, "dim"), hang=INDENT)
+    screen.lines(_next(shown))
+
+
+def _next(rows: Sequence[CallRow]) -> Iterator[Line]:
+    """How to learn all that is known of a call in doubt, if there is one."""
+    doubt = next((row for row in rows if row.status == "in doubt"), None)
+    if doubt is not None:
+        yield Line()
+        settle = f"stator settle {short(doubt.call)}"
+        yield Line(f"all about one in doubt, and how to settle it: {settle}", "dim")
 
 
 class ListedCall(msgspec.Struct, frozen=True):

@@ -125,5 +125,8 @@ def _show(screen: Screen, view: SessionView, found: Compaction, *, dry_run: bool
         screen.line(key_line(record))
     if len(found.evicted) > SHOWN:
         screen.line(
-            Line(f"  … {len(found.evicted) - SHOWN} more; list them with stator evicted", "dim")
+            Line(
+                f"  … {len(found.evicted) - SHOWN} more: stator evicted {short(found.session)}",
+                "dim",
+            )
         )

@@ -57,8 +57,7 @@ def du(
     Parameters
     ----------
     by
-        Break the space down by session, by tier (transcript, state, file contents, artifacts) or by kind of
-        commit.
+        Sum it up by session, tier (transcript, state, file contents, artifacts) or kind of commit.
     """
     count = check_limit(LIMIT if limit is None else limit)
     if by is not None and by not in WAYS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from stator.errors import BadQuery
 from stator.model.log.query import check_limit
 from stator.model.values.ids import short
 from stator.model.values.paths import outside
@@ -18,6 +19,7 @@ from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import OP_STYLES, count
 from stator.surfaces.cli.render.screen import Screen, note
 from stator.surfaces.cli.render.table import Column, report_cut, table
+from stator.surfaces.cli.render.times import parse_since
 from stator.surfaces.cli.render.turns.subject import base_of, relative
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
         ProjectFlag,
         RefsArgument,
         SessionOption,
+        SinceOption,
         StoreOption,
         WebFlag,
     )
@@ -39,6 +42,7 @@ EXAMPLES = """
 stator files                       files that sessions of this project touched
 stator files t2                    files that turn 2 of the last session touched
 stator files fix-login t2..t4      in the turns after t2, up to t4
+stator files --since yesterday     in turns that began since
 stator files --last 1              in the last turn of every session
 stator files --reads --json | jq -r .path
 """
@@ -60,6 +64,7 @@ def files(
     *what: RefsArgument,
     session: SessionOption = None,
     last: LastOption = None,
+    since: SinceOption = None,
     reads: bool = False,
     limit: LimitOption = None,
     project: ProjectFlag = False,
@@ -86,7 +91,12 @@ def files(
         check_limit(last)
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         scope = scope_of(opened, what, session=session, project=project, everywhere=everywhere)
-        found = _touched(scope, last, reads, None if scope.view and limit is None else most + 1)
+        floor = parse_since(since, opened.now) if since is not None else 0
+        if floor and (last is not None or scope.span is not None):
+            raise BadQuery("--since goes without --last, a turn or a range")
+        found = _touched(
+            scope, last, reads, None if scope.view and limit is None else most + 1, floor
+        )
         cut = scope.view is None or limit is not None
         shown = found[:most] if cut else found
         if web:
@@ -107,8 +117,19 @@ def files(
             return 0
         if not found:
             none = "no files were touched" + (f" in the last {last} turns" if last else "")
-            return scope.report_empty(none, lambda wider: bool(_touched(wider, last, reads, 1)))
+            return scope.report_empty(
+                none, lambda wider: bool(_touched(wider, last, reads, 1, floor))
+            )
     return 0
+
+
+def _since(view: SessionView, floor: int) -> str:
+    """The range of the turns of a session that began after a time; empty if none did, or if that is not known."""
+    rows = view.turns(prompts=True)
+    if not view.row.has_times:
+        return ""
+    later = [row.turn for row in rows if row.began is not None and row.began.when >= floor]
+    return f"t{min(later) - 1}..head" if later else ""
 
 
 def _undone(view: SessionView, span: str | None) -> int:
@@ -118,12 +139,16 @@ def _undone(view: SessionView, span: str | None) -> int:
 
 
 def _touched(
-    scope: QuestionScope, last: int | None, reads: bool, most: int | None
+    scope: QuestionScope, last: int | None, reads: bool, most: int | None, floor: int = 0
 ) -> list[FileChange]:
     """Files that were touched in a scope, newest session first: bounded in files and in sessions."""
     found: list[FileChange] = []
     for view in scope.views(LIMIT if most is None else max(LIMIT, most)):
-        found += view.files(scope.span, last=last, reads=reads)
+        if floor and view.row.has_times and view.row.updated < floor:
+            return found  # those that follow did nothing since either
+        span = scope.span if not floor else _since(view, floor)
+        if span != "":
+            found += view.files(span, last=last, reads=reads)
         if most is not None and len(found) >= most:
             return found[:most]
     return found

@@ -22,7 +22,7 @@ from stator.surfaces.cli.render import amounts
 from stator.surfaces.cli.render.documents import session_row, used_row
 from stator.surfaces.cli.render.lines import ENDED_STYLES, STATUS_STYLES, Line
 from stator.surfaces.cli.render.screen import Screen
-from stator.surfaces.cli.render.session_words import prompt_beside_name
+from stator.surfaces.cli.render.session_words import name_line, prompt_beside_name
 from stator.surfaces.cli.render.table import Column, report_cut, table
 from stator.surfaces.cli.render.times import ago, parse_since
 
@@ -214,7 +214,7 @@ def _cells(one: ListedSession, now: int, project: str, *, long: bool) -> list[Li
     row, spend = one.row, one.cost.spend
     files = amounts.UNKNOWN if one.files is None else f"{one.files:,}"
     return [
-        _name(row),
+        name_line(row),
         row.record.agent,
         Line(ago(row.used, now) if row.has_times else amounts.UNKNOWN, "dim"),
         str(row.turns),
@@ -229,12 +229,3 @@ def _cells(one: ListedSession, now: int, project: str, *, long: bool) -> list[Li
         Line(short(row.id) if long else "", "id"),
         Line(f"→ {short(row.record.adopted)}" if row.record.adopted else "", "dim"),
     ]
-
-
-def _name(row: SessionRow) -> Line:
-    """The name of a session; of a sub-agent's, which begins with that of its parent, its own part first."""
-    of, _, own = row.record.name.rpartition("/")
-    parent = row.record.parent
-    if not of or parent is None or parent.kind != "child":
-        return Line(row.record.name, "bold")
-    return Line(f"↳ {own}", "bold").add(f" of {of}", "dim")

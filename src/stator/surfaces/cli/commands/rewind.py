@@ -12,10 +12,11 @@ from stator.model.values.ids import short
 from stator.runtime.branches import rewind as rewinding
 from stator.runtime.branches.rewind import Rewound
 from stator.runtime.facade.view import SessionView
+from stator.surfaces.cli.parts.confirm import agreed, can_ask
 from stator.surfaces.cli.parts.open_store import open_to_read, open_to_write
 from stator.surfaces.cli.render.detail import call_line, turns_shown
 from stator.surfaces.cli.render.lines import Line
-from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.screen import Screen, note
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
         RefsArgument,
         SessionOption,
         StoreOption,
+        YesFlag,
     )
 
 LISTED_MAX = 50
@@ -32,6 +34,7 @@ LISTED_MAX = 50
 EXAMPLES = """
 stator rewind t3                   to the end of turn 3
 stator rewind t3 --dry-run         show what that would do
+stator rewind t3 --yes             without asking
 stator rewind rewind/1             return to where the first rewind started
 stator rewind fix-login:@42
 """
@@ -40,6 +43,7 @@ stator rewind fix-login:@42
 def rewind(
     *what: RefsArgument,
     dry_run: DryRunFlag = False,
+    yes: YesFlag = False,
     session: SessionOption = None,
     store: StoreOption = None,
     json: JsonFlag = False,
@@ -48,8 +52,15 @@ def rewind(
     """Return a session to an earlier state; the log keeps everything.
 
     Name the position to return to: t3, @42, a tag. Nothing outside the store is undone: files on disk and the effects
-    of calls stay.
+    of calls stay. On a terminal it shows what would change, and asks; a rewind can be taken back.
     """
+    if can_ask() and not (dry_run or yes or json):
+        with open_to_read(store) as opened:
+            rewinding.refuse_recorded(opened.named(what, session)[0].record)
+        shown = rewind(*what, dry_run=True, session=session, store=store, no_pager=True)
+        if not agreed("Rewind?", json=json):
+            note("nothing was changed")
+            return shown
     with (
         open_to_read(store) if dry_run else open_to_write(store) as opened,
         Screen(json=json, pager=not no_pager) as screen,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from stator.index_files import keeps_index
 from stator.model.log.query import PAGE_MAX, check_limit
 from stator.model.values.ids import short
-from stator.runtime.views.search import Hit
+from stator.runtime.views.last_acts import acted
+from stator.runtime.views.search import Hit, Spread, spread
 from stator.surfaces.cli.parts.open_store import open_to_read
 from stator.surfaces.cli.parts.question.question_scope import QuestionScope, scope_of
 from stator.surfaces.cli.render import documents
@@ -17,8 +18,9 @@ from stator.surfaces.cli.render.lines import Line, widest
 from stator.surfaces.cli.render.progress import delayed_bar
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen, note
-from stator.surfaces.cli.render.table import report_cut
-from stator.surfaces.cli.render.times import parse_since, stamp
+from stator.surfaces.cli.render.session_words import name_line
+from stator.surfaces.cli.render.table import Column, table
+from stator.surfaces.cli.render.times import NO_TIME, ago, parse_since, stamp
 
 if TYPE_CHECKING:
     from stator.runtime.views.search import Progress as SearchProgress
@@ -49,6 +51,18 @@ QUOTES = re.compile('["“”„«»]')
 TURN = 5
 """Smallest width of the turn column."""
 DAY = 86_400_000_000
+SESSIONS_MAX = 15
+"""Sessions that are listed of those with matches."""
+NAME_LEAST = 16
+"""Cells of the name above the matches of a session, at least."""
+SPREAD = (
+    Column(title="SESSION", shrinks=True, least=16),
+    Column(title="AGENT", most=14, drop=2),
+    Column(title="LAST USED", drop=1),
+    Column(title="MATCHES", right=True),
+    Column(title="ID"),
+    Column(title="PROJECT", shrinks=True, most=24),
+)
 
 
 def search(
@@ -94,26 +108,25 @@ def search(
             0 if until is None else _until(until, opened.now),
         )
 
+        def chosen(scope: QuestionScope) -> dict[str, Any]:
+            return {
+                "project": None if scope.view is not None else scope.project,
+                "session": None if scope.view is None else scope.view.id,
+                "agent": agent, "tool": tool, "path": path, "kinds": kind or (),
+                "since": times[0], "until": times[1],
+            }  # fmt: skip
+
         def find(
             scope: QuestionScope, most: int, progress: SearchProgress | None = None
         ) -> list[Hit]:
-            return opened.store.search(
-                asked,
-                project=None if scope.view is not None else scope.project,
-                agent=agent,
-                tool=tool,
-                path=path,
-                session=None if scope.view is None else scope.view.id,
-                kinds=kind or (),
-                since=times[0],
-                until=times[1],
-                limit=most,
-                progress=progress,
-            )
+            return opened.store.search(asked, limit=most, progress=progress, **chosen(scope))
 
         with delayed_bar(screen, opened.store.context.monotonic) as progress:
             found = find(scope, min(wanted + 1, PAGE_MAX), progress)
-        _show(screen, scope, found, wanted, asked=limit is not None)
+        whole = None
+        if len(found) > wanted:
+            whole = spread(opened.store.port, opened.store.context, asked, **chosen(scope))
+        _show(screen, scope, found, wanted, whole, asked=limit is not None)
         if not keeps_index(opened.store.port):
             note("cannot write a search index beside this store, so each search reads all of it")
         if not found:
@@ -122,22 +135,78 @@ def search(
 
 
 def _show(
-    screen: Screen, scope: QuestionScope, found: list[Hit], wanted: int, *, asked: bool
+    screen: Screen,
+    scope: QuestionScope,
+    found: list[Hit],
+    wanted: int,
+    whole: Spread | None,
+    *,
+    asked: bool,
 ) -> None:
+    """The best matches; if there are more, first how many there are in which sessions."""
     shown = found[:wanted]
     if screen.json:
         for hit in shown:
             screen.item(documents.hit(hit))
-        if len(found) > wanted:
-            report_cut(screen, wanted, "matches", f"-n {wanted * 2}", asked=asked)
+        if whole is not None and not asked:
+            screen.item({"cut": _cut_json(whole, wanted)})
         return
+    sessions = len(whole.sessions if whole else {hit.session for hit in shown})
+    matches = whole.matches if whole else len(shown)
+    more = "" if whole is None or whole.is_whole else "more than "
     if shown and scope.view is None:
-        scope.head(screen, "matches")
-    screen.lines(_lines(shown, projects=scope.everywhere, is_cut=len(found) > wanted))
-    if len(found) > wanted:
-        more = min(wanted * 2, PAGE_MAX)
-        screen.line(Line(f"… more matches; show them with -n {more}", "dim"))
+        words = "match" if matches == 1 else "matches"
+        scope.head(screen, f"{more}{matches:,} {words} in {count(sessions, 'session')}")
+    if whole is not None and len(whole.sessions) > 1:
+        _show_spread(screen, whole, scope)
+        screen.line(Line(f"The best {wanted:,} of them", "title"))
+        screen.line()
+    screen.lines(
+        _lines(shown, projects=scope.everywhere, is_cut=whole is not None, width=screen.width)
+    )
+    if whole is not None:
+        most = min(wanted * 2, PAGE_MAX)
+        screen.line(Line(f"… {matches - wanted:,} more matches; show them with -n {most}", "dim"))
     screen.lines(_hint(shown))
+
+
+def _show_spread(screen: Screen, whole: Spread, scope: QuestionScope) -> None:
+    """One line a session: how many matches it has, those with most first."""
+    opened = scope.opened
+    ordered = sorted(whole.sessions, key=lambda one: -one[1])
+    rows = [row for row, _ in ordered[:SESSIONS_MAX]]
+    used = {row.id: row for row in acted(opened.store.as_read, rows)}
+    cells: list[list[Line | str]] = [
+        [
+            name_line(row),
+            row.record.agent,
+            Line(ago(used[row.id].used, opened.now) if row.has_times else NO_TIME, "dim"),
+            f"{many:,}",
+            Line(short(row.id), "id"),
+            Line(opened.project_shown(row.record.project) if scope.everywhere else "", "dim"),
+        ]
+        for row, many in ordered[:SESSIONS_MAX]
+    ]
+    screen.lines(table(SPREAD, cells, screen.width))
+    if len(ordered) > SESSIONS_MAX:
+        more = ordered[SESSIONS_MAX:]
+        screen.line(
+            Line(f"… {sum(many for _, many in more):,} in {len(more):,} more sessions", "dim")
+        )
+    screen.line()
+
+
+def _cut_json(whole: Spread, shown: int) -> dict[str, Any]:
+    return {
+        "shown": shown,
+        "of": whole.matches,
+        "what": "matches",
+        "more": f"-n {shown * 2}",
+        "sessions": [
+            {"session": row.id, "name": row.record.name, "matches": many}
+            for row, many in whole.sessions
+        ],
+    }
 
 
 def _until(text: str, now: int) -> int:
@@ -157,7 +226,7 @@ def _as_excluded_term(word: str) -> str:
     return f'-"{bare}"' + ("*" if bare.endswith("*") else "")
 
 
-def _lines(hits: list[Hit], *, projects: bool, is_cut: bool) -> Iterator[Line]:
+def _lines(hits: list[Hit], *, projects: bool, is_cut: bool, width: int = 0) -> Iterator[Line]:
     """Hits grouped by session; the session with the best hit comes first. `is_cut`: there are more than these."""
     grouped: dict[str, list[Hit]] = {}
     for hit in hits:
@@ -169,10 +238,12 @@ def _lines(hits: list[Hit], *, projects: bool, is_cut: bool) -> Iterator[Line]:
         first = group[0]
         if number:
             yield Line()
-        line = Line(first.name, "title").add(" ").add(short(session), "id")
+        line = Line(" ").add(short(session), "id")
         line.add(f" · {first.agent}" if first.agent else "", "dim")
         line.add(f" · {first.project}" if projects and first.project else "", "dim")
-        yield line.add(f" · {count(len(group), 'hit')}{' shown' * is_cut}", "dim")
+        line.add(f" · {count(len(group), 'hit')}{' shown' * is_cut}", "dim")
+        name = Line(first.name, "title")
+        yield (name.cut_plain(max(NAME_LEAST, width - line.width)) if width else name).extend(line)
         for hit in group:
             yield _line(hit, places, turns, kinds)
 

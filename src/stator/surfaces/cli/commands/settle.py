@@ -15,12 +15,20 @@ from stator.model.values.ids import short
 from stator.runtime.driving import settlement
 from stator.runtime.driving.settlement import Verdict
 from stator.runtime.views.glance.overview import waiting_calls
-from stator.runtime.views.refs import find_call
+from stator.runtime.views.reasons.doubt_story import story_of
 from stator.surfaces.cli.exits import FINDING
+from stator.surfaces.cli.parts.confirm import agreed, can_ask
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, open_to_write
 from stator.surfaces.cli.render.lines import Line
-from stator.surfaces.cli.render.screen import Screen
-from stator.surfaces.cli.render.waiting_calls import NEXT, as_json, doubt_lines
+from stator.surfaces.cli.render.screen import Screen, note
+from stator.surfaces.cli.render.waiting_calls import (
+    HANG,
+    NEXT,
+    as_json,
+    call_text,
+    doubt_lines,
+    story_lines,
+)
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
@@ -31,10 +39,12 @@ if TYPE_CHECKING:
         StoreOption,
         Text,
         WhyOption,
+        YesFlag,
     )
 
 EXAMPLES = """
 stator settle                      list the calls in doubt of this project
+stator settle c_7f2a91bc           all that is known of this one
 stator settle c_7f2a91bc --done    it happened
 stator settle 7f2a91bc --done --value '{"id": "re_1Nx"}'
 stator settle 7f2a91bc --not-done --why "not in the bank's log"
@@ -51,6 +61,7 @@ def settle(
     run_again: bool = False,
     value: str | None = None,
     why: WhyOption = "",
+    yes: YesFlag = False,
     session: SessionOption = None,
     everywhere: EverywhereFlag = False,
     store: StoreOption = None,
@@ -58,6 +69,9 @@ def settle(
     no_pager: NoPagerFlag = False,
 ) -> int:
     """Record whether a call in doubt happened.
+
+    A verdict without a call is about the only call in doubt of this project: it is shown, and on a terminal you are
+    asked; elsewhere add --yes. If there are several, name one.
 
     Parameters
     ----------
@@ -75,9 +89,11 @@ def settle(
     verdicts = {"done": done, "not done": not_done, "run again": run_again}
     given = [verdict for verdict, is_given in verdicts.items() if is_given]
     if call is None:
-        if given or value is not None:
-            raise _nameless(session, everywhere, store, (given or ["done"])[0])
-        return _list(session, everywhere, store, json=json, no_pager=no_pager)
+        if not given and value is None:
+            return _list(session, everywhere, store, json=json, no_pager=no_pager)
+        call = _only_one(session, everywhere, store, (given or ["done"])[0], yes=yes, json=json)
+        if call is None:
+            return 0
     if not given and value is None and _show_doubt(call, session, store, json=json):
         return FINDING
     if len(given) != 1:
@@ -118,19 +134,44 @@ def _value(text: str | None) -> Any:
         ) from None
 
 
-def _nameless(session: str | None, everywhere: bool, store: str | None, verdict: str) -> BadQuery:
-    """The error of a verdict without a call: with the command for the newest one in doubt."""
+def _only_one(
+    session: str | None,
+    everywhere: bool,
+    store: str | None,
+    verdict: str,
+    *,
+    yes: bool,
+    json: bool,
+) -> str | None:
+    """The call that a verdict without a call is about: the only one that is in doubt. None if the person who is asked
+    does not agree."""
     with open_to_read(store) as opened:
         one = opened.session(session).id if session is not None else None
-        found, _ = _doubts(opened, one, None if everywhere or one else opened.project)
-    if not found:
-        return BadQuery("name the call", hint="stator settle lists the calls in doubt")
-    first = found[0]
-    others = f"; stator settle lists all {len(found)}" if len(found) > 1 else ""
-    return BadQuery(
-        f"name the call: {first.tool} in {first.name} is in doubt",
-        hint=f"stator settle {short(first.call)} --{verdict.replace(' ', '-')}{others}",
-    )
+        found, older = _doubts(opened, one, None if everywhere or one else opened.project)
+        if not found:
+            more = f"; older ones: {older:,}, stator calls --open" if older else ""
+            raise BadQuery(
+                "no call is in doubt that it could be about", hint=f"name the call{more}"
+            )
+        first, flag = found[0], f"--{verdict.replace(' ', '-')}"
+        about = f"{call_text(first.tool, first.arguments).plain} in {first.name}"
+        command = f"stator settle {short(first.call)} {flag}"
+        # Which of several is meant, nobody but the person knows; an old one may be.
+        if len(found) > 1 or (older and yes):
+            others = f"; stator settle lists all {len(found)}" if len(found) > 1 else ""
+            others += f"; {older:,} older: stator calls --open" if older else ""
+            raise BadQuery(f"name the call: {about} is in doubt", hint=command + others)
+        if yes:
+            return first.call
+        if json or not can_ask():
+            raise BadQuery(f"name the call, or add --yes: {about} is in doubt", hint=command)
+        with Screen(pager=False) as screen:
+            story = story_of(opened.store.as_read, first)
+            screen.lines(story_lines(first, story, opened.now, is_asked=True), hang=HANG)
+    if agreed(f"Settle it as {verdict}?", json=json):
+        return first.call
+    note("nothing was settled")
+    return None
 
 
 def _list(
@@ -143,6 +184,8 @@ def _list(
         for item in found:
             if json:
                 screen.item(as_json(item))
+            elif len(found) == 1:
+                _tell(screen, opened, item)
             else:
                 screen.lines(doubt_lines(item), hang=4)
         if not found:
@@ -165,19 +208,24 @@ def _doubts(
 
 
 def _show_doubt(call: str, session: str | None, store: str | None, *, json: bool) -> bool:
-    """Show a call in doubt and the commands that settle it; whether there is such a call."""
+    """Show a call in doubt with all that is known of it; whether there is such a call."""
     with open_to_read(store) as opened, Screen(json=json) as screen:
         one = opened.session(session).id if session is not None else None
-        found = find_call(opened.store.as_read, call, session=one)
-        doubts = settlement.doubts(opened.store.as_read, session=found.session)
-        shown = [item for item in doubts if item.call == found.call]
-        for item in shown:
-            if json:
-                screen.item(as_json(item))
-            else:
-                screen.lines(doubt_lines(item), hang=4)
-                screen.lines(_for_its_agent(opened, item.session))
-        return bool(shown)
+        found = settlement.doubt_of(opened.store.as_read, call, session=one)
+        if found is None:
+            return False
+        if json:
+            screen.item(as_json(found))
+        else:
+            _tell(screen, opened, found)
+    return True
+
+
+def _tell(screen: Screen, opened: OpenedStore, found: settlement.Doubt) -> None:
+    """All that is known of a call in doubt."""
+    story = story_of(opened.store.as_read, found)
+    screen.lines(story_lines(found, story, opened.now), hang=HANG)
+    screen.lines(_for_its_agent(opened, found.session))
 
 
 def _for_its_agent(opened: OpenedStore, session: str) -> Iterator[Line]:
@@ -186,5 +234,5 @@ def _for_its_agent(opened: OpenedStore, session: str) -> Iterator[Line]:
 
     sources = {source for source, _ in opened.store.read(session).record.aliases}
     for agent in sorted(sources & set(AGENTS))[:1]:
-        text = f"{NEXT}Or write a transcript that marks it in doubt: "
-        yield Line(text, "dim").add(f"stator export --as {agent} {short(session)}")
+        yield Line(f"{NEXT}Or write a transcript that marks it in doubt:", "dim")
+        yield Line(f"{NEXT}  stator export --as {agent} {short(session)}")

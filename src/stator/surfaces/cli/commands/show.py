@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -51,6 +52,7 @@ stator show t5 --web               the address of its page in the inspector
 TURNS = 5
 DECISIONS = 5
 UNPLACED = 10
+TURN = re.compile(r"t-?\d+\Z").match
 STEPS_SHOWN = 12
 _FIELDS = (
     "kind", "session", "seq", "turn", "actor", "principal", "tool", "call", "parent", "attempt",
@@ -96,9 +98,18 @@ def show(
                 else SessionView(opened.store.as_read, point.session)
             )
             _commit(screen, owner, owner.commit(f"@{seq}"), opened)
+            _whole_turn(screen, owner, ref)
         else:
             _session(screen, view, opened)
     return 0
+
+
+def _whole_turn(screen: Screen, view: SessionView, ref: str) -> None:
+    """Where the whole turn is, if a turn was named: a position is the commit that it ends with."""
+    if TURN(ref) and not screen.json:
+        screen.line()
+        words = f"that is the last commit of {ref}; all of it: stator log {short(view.id)} {ref}"
+        screen.line(Line(words, "dim"))
 
 
 def _unplaced(screen: Screen, found: Unplaced) -> None:
@@ -142,6 +153,9 @@ def _commit(screen: Screen, view: SessionView, commit: Commit, opened: OpenedSto
     if became is not None:
         line = Line("became ", "dim").status(became.status)
         screen.line(line.add(f" — {how}" if (how := _how(view, became)) else ""))
+        if became.status == "in doubt":
+            settle = f"stator settle {short(became.call)}"
+            screen.line(Line(f"all about it, and how to settle it: {settle}", "dim"))
     screen.line()
     screen.whole(contents(commit))
     screen.whole(_edits(view, commit, became, opened))

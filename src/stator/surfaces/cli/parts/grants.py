@@ -48,9 +48,7 @@ class ApprovalAnswer:
             how = self._recognise(demand)
             return [self._answer_call(call, how) for call in calls]
         if self._pattern is None:
-            raise BadQuery(
-                "name a call or a --pattern", hint="stator approvals lists the calls that wait"
-            )
+            raise self._nameless()
         return [
             approvals.grant(
                 store.port, store.context, self._ask.session(self._session).id, self._pattern,
@@ -58,6 +56,26 @@ class ApprovalAnswer:
                 expires=self._until, why=self._why, how=self._recognise(demand), demand=demand,
             )
         ]  # fmt: skip
+
+    def _nameless(self) -> BadQuery:
+        """The error of an answer to no call: with the command for the one that waits longest."""
+        store, ask = self._ask.store, self._ask
+        one = ask.session(self._session).id if self._session is not None else None
+        found = approvals.waiting(
+            store.port, now=ask.now, session=one, project=None if one else ask.project,
+            context=store.context,
+        )  # fmt: skip
+        if not found:
+            return BadQuery(
+                "name a call or a --pattern",
+                hint="no call waits: stator approvals lists those that do",
+            )
+        first, command = found[0], "approve" if self._verdict == "approved" else "deny"
+        others = f"; stator approvals lists all {len(found)}" if len(found) > 1 else ""
+        return BadQuery(
+            f"name the call: {first.tool} in {first.name} waits",
+            hint=f"stator {command} {short(first.call)}{others}",
+        )
 
     def _recognise(self, demand: str) -> Recognised:
         """How the person is recognised. A denial always counts, so it is not made harder."""

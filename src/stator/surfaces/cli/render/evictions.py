@@ -12,6 +12,15 @@ from stator.surfaces.cli.render.lines import Line
 
 STYLES = ("bold", "bold", "", "", "dim")
 """By rank."""
+WORDS = {
+    "decision": ("decision", "decisions"),
+    "request": ("request", "requests"),
+    "rule": ("rule or dead end", "rules and dead ends"),
+    "number": ("number", "numbers"),
+    "file": ("file", "files"),
+    "chatter": ("message or call", "messages and calls"),
+}
+"""What left the view, as people call it: one, and several."""
 
 
 def counts(left: Mapping[str, int]) -> str:
@@ -19,11 +28,33 @@ def counts(left: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {left[name]}" for name in RANKS if left.get(name))
 
 
+def in_words(counted: Mapping[str, int]) -> str:
+    """2 decisions, 1 request, 40 messages and calls"""
+    found = ((kind, counted[kind]) for kind in WORDS if counted.get(kind))
+    return ", ".join(f"{many:,} {WORDS[kind][many != 1]}" for kind, many in found)
+
+
+def kind_of(item: EvictedRecord | Evicted) -> str:
+    """What a key is of, one of `WORDS`: a constraint is a request, where it is a prompt, else a rule or a dead end."""
+    rank = RANKS[min(max(item.rank, 0), len(RANKS) - 1)]
+    if rank != "constraint":
+        return rank
+    return "request" if item.key.startswith("entry:") else "rule"
+
+
 def key_line(item: EvictedRecord | Evicted) -> Line:
     """A key with its rank and the commit that holds its content."""
     rank = min(max(item.rank, 0), len(RANKS) - 1)
-    line = Line("  ").add(RANKS[rank], "dim", width=12)
+    line = Line("  ").add(_kind(item), "dim", width=12)
     return line.add(f"@{item.seq}", "id", width=8).add(shown(item.key), STYLES[rank])
+
+
+def _kind(item: EvictedRecord | Evicted) -> str:
+    """The same in the word that begins its line."""
+    kind, prefix = kind_of(item), item.key.partition(":")[0]
+    if prefix == "entry":
+        return "asked" if kind == "request" else "said"
+    return prefix.replace("_", " ") if kind in ("rule", "chatter") else kind
 
 
 def shown(key: str) -> str:

@@ -7,6 +7,7 @@ from stator.model.values.ids import short
 from stator.model.values.late_pattern import late
 from stator.model.views.name_words import is_words_of
 from stator.runtime.views.glance.listed import ListedSession
+from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import brief, value_of
 
 ASKED_MAX = 300
@@ -28,3 +29,18 @@ def typed_name(row: SessionRow) -> str:
     name = row.record.name
     is_plain = len(name) <= NAME_MAX and _PLAIN.match(name) is not None
     return name if is_plain else short(row.id)
+
+
+def name_parts(row: SessionRow) -> tuple[str, str]:
+    """The name of a session; of a sub-agent's, which begins with that of its parent, its own part, and its parent's."""
+    of, _, own = row.record.name.rpartition("/")
+    parent = row.record.parent
+    if not of or parent is None or parent.kind != "child":
+        return row.record.name, ""
+    return f"↳ {own}", of
+
+
+def name_line(row: SessionRow) -> Line:
+    """The same on one line."""
+    own, of = name_parts(row)
+    return Line(own, "bold").add(f" of {of}" if of else "", "dim")

@@ -14,6 +14,7 @@ _AGE = late(r"(\d{1,6})\s*([smhdw])\Z")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _SECOND = 1_000_000
 NO_TIME = "–"
+DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
 def local(moment: int) -> datetime | None:
@@ -106,13 +107,32 @@ def parse_until(text: str, now: int) -> int:
 
 
 def parse_since(text: str, now: int) -> int:
-    """Parse `2h` (ago), `3d`, `2026-11-15` or `2026-11-15T14:02` as µs since 1970; else raise `BadQuery`."""
+    """Parse `2h` (ago), `3d`, `today`, `monday`, `2026-11-15` or `2026-11-15T14:02` as µs since 1970; else raise
+    `BadQuery`."""
     if match := _AGE.match(text):
         return max(0, now - int(match[1]) * _UNITS[match[2]] * _SECOND)
+    if (back := _days_back(text.lower(), now)) is not None:
+        return back
     try:
         found = datetime.fromisoformat(text)
         return (found.astimezone() - _EPOCH) // timedelta(microseconds=1)
     except (ValueError, OverflowError, OSError):
         raise BadQuery(
-            f"not a time: {text!r:.60}", hint="try 2h, 3d, 2026-11-15 or 2026-11-15T14:02"
+            f"not a time: {text!r:.60}",
+            hint="try 2h, 3d, yesterday, 2026-11-15 or 2026-11-15T14:02",
         ) from None
+
+
+def _days_back(word: str, now: int) -> int | None:
+    """The beginning of the day that a word names: today, yesterday, or the last Monday; None if it names none."""
+    today = local(now)
+    if today is None:
+        return None
+    if word in DAYS:
+        back = (today.weekday() - DAYS.index(word)) % len(DAYS)
+    elif word in ("today", "yesterday"):
+        back = int(word == "yesterday")
+    else:
+        return None
+    midnight = datetime(today.year, today.month, today.day) - timedelta(days=back)
+    return (midnight.astimezone() - _EPOCH) // timedelta(microseconds=1)

@@ -12,9 +12,10 @@ from stator.model.values import canon
 from stator.model.values.ids import short
 from stator.runtime.driving.approvals import Grant, Waiting
 from stator.runtime.driving.settlement import Doubt
+from stator.runtime.views.reasons.doubt_story import DoubtStory
 from stator.surfaces.cli.render import record_line
 from stator.surfaces.cli.render.lines import Line
-from stator.surfaces.cli.render.times import clock, span, stamp
+from stator.surfaces.cli.render.times import ago, clock, moment, span, stamp
 
 NEXT = "    "
 NEEDS = {
@@ -23,6 +24,17 @@ NEEDS = {
     "signed": "an approval that is signed: --signing-key FILE",
 }
 """What a call demands of its approval."""
+VERDICTS = (
+    ("--done", "it happened"),
+    ("--not-done", "it did not, and must not run again"),
+    ("--run-again", "it did not, and may run again"),
+)
+LABEL = 10
+"""Cells of what a line of a story is about."""
+HANG = len(NEXT) + LABEL
+"""Where the later rows of such a line begin."""
+AGAIN = 3
+"""Later calls with the same arguments that are named."""
 
 
 def call_text(tool: str, arguments: Any) -> Line:
@@ -42,6 +54,64 @@ def doubt_lines(found: Doubt, *, named: bool = True) -> Iterator[Line]:
     settle = f"stator settle {short(found.call)}"
     yield Line(f"{NEXT}It may or may not have happened. Check, then run: ", "dim").add(
         f"{settle} --done | --not-done | --run-again"
+    )
+
+
+def story_lines(
+    found: Doubt, story: DoubtStory, now: int, *, is_asked: bool = False
+) -> Iterator[Line]:
+    """A call in doubt with all that is known of it, one thing a line; then the commands that settle it, unless the
+    person is asked."""
+    line = Line("in doubt: ", "doubt").add(found.tool, "bold").add(" · call ", "dim")
+    line.add(short(found.call), "id").add(f" · t{found.turn} of {found.name}", "dim")
+    yield line.add(f" · attempt {found.attempt}" if found.attempt > 1 else "", "dim")
+    began, age = moment(found.since), ago(found.since, now)
+    when = f"{began}, {age}" if age.endswith("ago") else began
+    yield _told("began", f"{when}; {found.cause}")
+    if story.prompt is not None:
+        yield _told("asked", record_line.brief(record_line.value_of(story.prompt, "input")))
+    if story.said is not None:
+        yield _told("said", record_line.brief(story.said.text)).add(f"  @{story.said.seq}", "id")
+    yield from _input(found.arguments)
+    if story.answer is not None:
+        output = record_line.brief(record_line.value_of(story.answer, "output"))
+        if output:
+            yield _told("returned", output).add(f"  @{story.answer.seq}", "id")
+    yield _told("since", _since(story))
+    if is_asked:
+        return
+    call = short(found.call)
+    yield Line(f"{NEXT}It may or may not have happened. Check, then run one of:", "dim")
+    wide = max(len(flag) for flag, _ in VERDICTS)
+    for flag, means in VERDICTS:
+        line = Line(f"{NEXT}  ").add(f"stator settle {call} {flag:{wide}}", "bold")
+        yield line.add(f"   {means}", "dim")
+    yield Line(f"{NEXT}around it: stator log {short(found.session)}:t{found.turn}", "dim")
+
+
+def _told(label: str, text: str) -> Line:
+    return Line(f"{NEXT}{label:{LABEL}}", "dim").add(text)
+
+
+def _input(arguments: Any) -> Iterator[Line]:
+    """The arguments of a call, one a line."""
+    if isinstance(arguments, Mapping) and arguments:
+        for place, (name, value) in enumerate(arguments.items()):
+            yield _told("" if place else "input", f"{name}: {record_line.brief(value)}")
+    else:
+        yield _told("input", "erased" if arguments is None else record_line.brief(arguments))
+
+
+def _since(story: DoubtStory) -> str:
+    """What happened after a call in doubt, as far as it bears on it."""
+    if story.again:
+        again = ", ".join(f"@{row.seq} {row.status}" for row in story.again[:AGAIN])
+        more = f" and {len(story.again) - AGAIN} more" if len(story.again) > AGAIN else ""
+        return f"called again with the same arguments: {again}{more}"
+    if not story.followed:
+        return "nothing followed in its session"
+    return (
+        f"not called again; {record_line.count(story.followed, 'commit')} followed in its session"
     )
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date, timedelta
+from operator import attrgetter
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from stator.runtime.views.glance.spend_groups import GroupName, SpendGroup, day_of, grouped
 from stator.runtime.views.spend_ledger import SessionSpend, SpendLedger
-from stator.surfaces.cli.render import amounts, times
+from stator.surfaces.cli.render import times
 from stator.surfaces.http.served import served
 from stator.surfaces.web.page import is_fragment, render
 from stator.surfaces.web.projects import known_projects
@@ -22,23 +24,8 @@ GROUPS = 12
 """Agents, projects and models that are listed; the others are summed up."""
 HEIGHT, WIDTH, GAP = 120, 20, 4
 """Of the picture: its height, and the width of a day with the gap after it."""
-MONEY = "money:"
 KEPT = 50
 """Projects whose sums are kept."""
-
-
-class CostGroup(msgspec.Struct, kw_only=True):
-    """What one day, agent, project or model cost."""
-
-    name: str
-    sessions: int = 0
-    silent: int = 0
-    """Sessions of which nothing is known: they report no usage."""
-    spend: dict[str, int] = msgspec.field(default_factory=dict)
-
-    def add(self, spend: dict[str, int]) -> None:
-        for unit, amount in spend.items():
-            self.spend[unit] = self.spend.get(unit, 0) + amount
 
 
 class CostBar(msgspec.Struct, frozen=True):
@@ -48,7 +35,7 @@ class CostBar(msgspec.Struct, frozen=True):
     x: int
     y: int
     height: int
-    group: CostGroup
+    group: SpendGroup
 
 
 class CostSums(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,9 +44,9 @@ class CostSums(msgspec.Struct, frozen=True, kw_only=True):
     revision: int
     read: int
     silent: int
-    whole: CostGroup
-    days: dict[str, CostGroup]
-    groups: list[tuple[str, list[CostGroup], int]]
+    whole: SpendGroup
+    days: dict[str, SpendGroup]
+    groups: list[tuple[str, list[SpendGroup], int]]
 
 
 def cost(request: Request) -> Response:
@@ -69,13 +56,13 @@ def cost(request: Request) -> Response:
     asked = request.query_params.get("project")
     sums = _sums(request, ledger, asked)
     days = sums.days
-    in_money = bool(_money(sums.whole))
-    costly = {day: one for day, one in days.items() if day and (_money(one) or _tokens(one))}
+    in_money = bool(sums.whole.money)
+    costly = {day: one for day, one in days.items() if day and (one.money or one.tokens)}
     window = _window(costly, times.day(found.now), request.query_params.get("until", ""))
-    has_money = any(_money(days[day]) for day in window if day in days)
+    has_money = any(days[day].money for day in window if day in days)
     shown = request.query_params.get("in", "")
     measure = shown if shown in ("money", "tokens") else ("money" if has_money else "tokens")
-    value = _money if measure == "money" else _tokens
+    value = attrgetter(measure)
     bars, most = _bars(window, days, value)
     return render(
         request,
@@ -89,7 +76,7 @@ def cost(request: Request) -> Response:
         most=most,
         measure=measure,
         in_money=in_money,
-        is_partial=any(_tokens(day) and not _money(day) for day in days.values()),
+        is_partial=any(day.tokens and not day.money for day in days.values()),
         window=window,
         earlier=max((day for day in costly if window and day < window[0]), default=""),
         width=DAYS * (WIDTH + GAP),
@@ -108,8 +95,8 @@ def _sums(request: Request, ledger: SpendLedger, project: str | None) -> CostSum
     spent = [
         one for one in ledger.sessions() if project is None or one.row.record.project == project
     ]
-    days = _by_day(spent)
-    whole = CostGroup(name="")
+    days = {one.name: one for one in grouped(spent, lambda _, part: day_of(part)) if one.spend}
+    whole = SpendGroup(name="")
     for one in days.values():
         whole.add(one.spend)
     if len(kept) >= KEPT:
@@ -121,9 +108,12 @@ def _sums(request: Request, ledger: SpendLedger, project: str | None) -> CostSum
         whole=whole,
         days=days,
         groups=[
-            ("Agent", *_grouped(spent, lambda one, _: one.row.record.agent or "not named")),
-            ("Project", *_grouped(spent, lambda one, _: one.row.record.project or "no project")),
-            ("Model", *_grouped(spent, lambda _, model: model or "not recorded")),
+            ("Agent", *_listed(spent, lambda one, _: one.row.record.agent or "not named")),
+            ("Project", *_listed(spent, lambda one, _: one.row.record.project or "no project")),
+            (
+                "Model",
+                *_listed(spent, lambda _, part: (part.model if part else "") or "not recorded"),
+            ),
         ],
     )
     return kept[project]
@@ -138,35 +128,13 @@ def _ledger(request: Request) -> SpendLedger:
     return ledger
 
 
-def _by_day(spent: Iterable[SessionSpend]) -> dict[str, CostGroup]:
-    found: dict[str, CostGroup] = {}
-    for one in spent:
-        for part in one.parts:
-            group = found.setdefault(part.day, CostGroup(name=part.day))
-            group.sessions += 1
-            group.add(part.spend)
-    return found
+def _listed(spent: Iterable[SessionSpend], name: GroupName) -> tuple[list[SpendGroup], int]:
+    """Groups, the one that cost most first, and how many are not listed."""
+    found = grouped(spent, name)
+    return found[:GROUPS], max(0, len(found) - GROUPS)
 
 
-def _grouped(
-    spent: Iterable[SessionSpend], name: Callable[[SessionSpend, str], str]
-) -> tuple[list[CostGroup], int]:
-    """Groups by name, the one that cost most first, and how many are not listed. A session with several models counts
-    in each of them."""
-    found: dict[str, CostGroup] = {}
-    for one in spent:
-        names = dict.fromkeys(name(one, part.model) for part in one.parts) or [name(one, "")]
-        for each in names:
-            group = found.setdefault(each, CostGroup(name=each))
-            group.sessions += 1
-            group.silent += not one.parts
-        for part in one.parts:
-            found[name(one, part.model)].add(part.spend)
-    ordered = sorted(found.values(), key=lambda one: (-_money(one), -_tokens(one), one.name))
-    return ordered[:GROUPS], max(0, len(ordered) - GROUPS)
-
-
-def _window(days: dict[str, CostGroup], today: str, until: str) -> list[str]:
+def _window(days: dict[str, SpendGroup], today: str, until: str) -> list[str]:
     """The days of the picture, up to the one that is asked for, or the last one with a cost."""
     last = until if _is_day(until) else max(days, default=today)
     if not _is_day(last):
@@ -176,9 +144,9 @@ def _window(days: dict[str, CostGroup], today: str, until: str) -> list[str]:
 
 
 def _bars(
-    window: Sequence[str], days: dict[str, CostGroup], value: Callable[[CostGroup], int]
-) -> tuple[list[CostBar], CostGroup | None]:
-    groups = [days.get(day, CostGroup(name=day)) for day in window]
+    window: Sequence[str], days: dict[str, SpendGroup], value: Callable[[SpendGroup], int]
+) -> tuple[list[CostBar], SpendGroup | None]:
+    groups = [days.get(day, SpendGroup(name=day)) for day in window]
     most = max(map(value, groups), default=0)
     bars = []
     for place, (day, group) in enumerate(zip(window, groups, strict=True)):
@@ -187,15 +155,6 @@ def _bars(
         bars.append(CostBar(day, place * (WIDTH + GAP), HEIGHT - height, height, group))
     top = max(groups, key=value, default=None)
     return bars, top if most else None
-
-
-def _money(group: CostGroup) -> int:
-    return sum(amount for unit, amount in group.spend.items() if unit.startswith(MONEY))
-
-
-def _tokens(group: CostGroup) -> int:
-    """Tokens without those that were read from a cache."""
-    return amounts.fresh_tokens(group.spend) or 0
 
 
 def _is_day(text: str) -> bool:

@@ -1,0 +1,94 @@
+"""Sums up what sessions spent: by day, week or month, by agent, project or model, or each session for itself.
+
+The page Cost and `stator cost` show these sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import date, timedelta
+
+import msgspec
+
+from stator.model.records.types import UNPRICED
+from stator.runtime.views.spend_ledger import SessionSpend, SpendPart
+
+MONEY = "money:"
+_CACHED = "tokens:cache_read"
+
+GroupName = Callable[[SessionSpend, SpendPart | None], str]
+"""Names the group that a part of what a session spent belongs to; without a part, a session that spent nothing."""
+
+
+class SpendGroup(msgspec.Struct, kw_only=True):
+    """What one day, agent, project, model or session cost."""
+
+    name: str
+    sessions: int = 0
+    silent: int = 0
+    """Sessions of which nothing is known: they report no usage."""
+    spend: dict[str, int] = msgspec.field(default_factory=dict)
+
+    def add(self, spend: dict[str, int]) -> None:
+        for unit, amount in spend.items():
+            self.spend[unit] = self.spend.get(unit, 0) + amount
+
+    @property
+    def money(self) -> int:
+        return sum(amount for unit, amount in self.spend.items() if unit.startswith(MONEY))
+
+    @property
+    def tokens(self) -> int:
+        """Tokens without those that were read from a cache."""
+        return max(0, self.spend.get("tokens", 0) - self.spend.get(_CACHED, 0))
+
+
+def grouped(spent: Iterable[SessionSpend], name: GroupName) -> list[SpendGroup]:
+    """Groups by name, the one that cost most first. A session that belongs to several counts in each of them."""
+    found: dict[str, SpendGroup] = {}
+    for one in spent:
+        parts = {name(one, part) for part in one.parts} or {name(one, None)}
+        for each in parts:
+            group = found.setdefault(each, SpendGroup(name=each))
+            group.sessions += 1
+            group.silent += not one.parts
+        for part in one.parts:
+            found[name(one, part)].add(with_unpriced(part.spend))
+    return sorted(found.values(), key=lambda one: (-one.money, -one.tokens, one.name))
+
+
+def summed(spent: Iterable[SessionSpend]) -> SpendGroup:
+    """What all of them cost. Tokens of a part without money have no price, so that the sum says that it lacks them."""
+    whole = SpendGroup(name="")
+    for one in spent:
+        whole.sessions += 1
+        whole.silent += not one.parts
+        for part in one.parts:
+            whole.add(with_unpriced(part.spend))
+    return whole
+
+
+def with_unpriced(spend: dict[str, int]) -> dict[str, int]:
+    """What was spent; where it has tokens and no money, with that all of them have no price."""
+    if not spend.get("tokens") or any(unit.startswith(MONEY) for unit in spend):
+        return spend
+    return {**spend, UNPRICED: spend["tokens"]}
+
+
+def day_of(part: SpendPart | None) -> str:
+    """2026-11-15; empty where it is not known."""
+    return part.day if part is not None else ""
+
+
+def week_of(part: SpendPart | None) -> str:
+    """The Monday of its week."""
+    day = day_of(part)
+    if not day:
+        return ""
+    found = date.fromisoformat(day)
+    return (found - timedelta(days=found.weekday())).isoformat()
+
+
+def month_of(part: SpendPart | None) -> str:
+    """2026-11"""
+    return day_of(part)[: len("2026-11")]

@@ -1,0 +1,313 @@
+"""`stator cost`: shows what sessions cost, by day, agent, project, model or session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import date
+from itertools import islice, takewhile
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from stator.errors import BadQuery
+from stator.model.log.query import SessionQuery, check_limit
+from stator.runtime.base.pages import matching
+from stator.runtime.views.glance import spend_groups
+from stator.runtime.views.glance.spend_groups import GroupName, SpendGroup
+from stator.runtime.views.spend import tree
+from stator.runtime.views.spend_ledger import SessionSpend, SpendLedger
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
+from stator.surfaces.cli.parts.question.question_scope import QuestionScope, scope_of
+from stator.surfaces.cli.render import amounts, times
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.record_line import count
+from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.session_words import name_parts
+from stator.surfaces.cli.render.table import Column, report_cut, table
+from stator.surfaces.cli.render.times import parse_since
+
+if TYPE_CHECKING:
+    from stator.surfaces.cli.options import (
+        EverywhereFlag,
+        JsonFlag,
+        LimitOption,
+        NoPagerFlag,
+        ProjectFlag,
+        RefsArgument,
+        SessionOption,
+        SinceOption,
+        StoreOption,
+    )
+
+EXAMPLES = """
+stator cost                        of this project: by day, agent, model and session
+stator cost --since 7d             what the last seven days cost
+stator cost --by month --everywhere    every project, month by month
+stator cost fix-login              one session and its sub-agents
+stator cost --by session --json | jq -r '[.name, .cost] | @tsv'
+"""
+LIMIT = 50
+SESSIONS_MAX = 1000
+"""Sessions, those used last, that are summed up."""
+GLANCE = 5
+"""Groups of each kind that are shown where no kind is asked for."""
+KINDS = ("day", "week", "month", "agent", "model", "project", "session")
+TIMES = ("day", "week", "month")
+"""Kinds that are listed by time, the newest first; the others by cost."""
+COLUMNS = (
+    Column(title="SESSIONS", right=True),
+    Column(title="TOKENS", right=True),
+    Column(title="CACHED", right=True, drop=1),
+    Column(title="COST", right=True),
+)
+NOTHING = {"agent": "not named", "project": "no project", "model": "not recorded"}
+"""What a group is called of which nothing is known; a time is then unknown."""
+
+
+def cost(
+    *what: RefsArgument,
+    by: str | None = None,
+    since: SinceOption = None,
+    session: SessionOption = None,
+    project: ProjectFlag = False,
+    everywhere: EverywhereFlag = False,
+    limit: LimitOption = None,
+    store: StoreOption = None,
+    json: JsonFlag = False,
+    no_pager: NoPagerFlag = False,
+) -> int:
+    """Show what sessions cost: by day, agent, project, model or session.
+
+    Tokens that were read from a cache are counted apart. A cost with > lacks what has no known price, one with ~ was
+    computed from tokens and prices; – is unknown. A session that is named counts with its sub-agents.
+
+    Parameters
+    ----------
+    by
+        Sum it up by day, week, month, agent, model, project or session; without it, the most of each.
+    """
+    if by is not None and by not in KINDS:
+        raise BadQuery(f"cannot sum up by {by!r:.40}", hint=f"--by {', '.join(KINDS)}")
+    wanted = check_limit(LIMIT if limit is None else limit)
+    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        scope = scope_of(opened, what, session=session, project=project, everywhere=everywhere)
+        if scope.span is not None:
+            raise BadQuery(
+                f"{scope.span!r:.40} is a part of a session; its turns: stator log --oneline"
+            )
+        floor = parse_since(since, opened.now) if since is not None else 0
+        found = _spent(scope, floor)
+        if not found.spent:
+            return scope.report_empty(
+                "nothing was used", lambda wider: bool(_spent(wider, floor).spent)
+            )
+        name = _names(opened)
+        if json:
+            _items(screen, found, name, by or "day", wanted, asked=limit is not None)
+            return 0
+        _heading(screen, scope, found, opened.now)
+        if by is not None:
+            _by(screen, found, by, name[by], wanted, opened.now, asked=limit is not None)
+        else:
+            screen.lines(_glance(found, name, screen.width, opened.now, scope))
+        if found.is_cut:
+            words = f"only the {SESSIONS_MAX:,} sessions used last are counted; for all: stator sql"
+            screen.line(Line(f"… {words}", "dim"))
+    return 0
+
+
+class Spent(msgspec.Struct, frozen=True):
+    """What the sessions in scope spent in the time that is asked for."""
+
+    spent: list[SessionSpend]
+    is_cut: bool = False
+    """Whether there are more sessions than were read."""
+
+    def label(self, by: str, name: str, now: int) -> str:
+        """A group as people call it."""
+        if by in TIMES:
+            return _time(by, name, now)
+        if by == "session":
+            return self.session_name(name)
+        return name or NOTHING[by]
+
+    def session_name(self, session: str) -> str:
+        """The name of a session; of a sub-agent's, its own part first."""
+        row = next(one.row for one in self.spent if one.row.id == session)
+        own, of = name_parts(row)
+        return f"{own} of {of}" if of else own
+
+
+def _spent(scope: QuestionScope, floor: int) -> Spent:
+    store = scope.opened.store.as_read
+    if scope.view is not None:
+        ids, is_cut = tree(store, scope.view.id), False
+    else:
+        rows = takewhile(
+            lambda row: row.updated >= floor, matching(store, SessionQuery(project=scope.project))
+        )
+        ids = [row.id for row in islice(rows, SESSIONS_MAX + 1)]
+        is_cut = len(ids) > SESSIONS_MAX
+    spent = SpendLedger(times.day).read(store, ids[:SESSIONS_MAX])
+    if floor:
+        first = times.day(floor)
+        spent = [
+            SessionSpend(one.row, [part for part in one.parts if part.day >= first])
+            for one in spent
+        ]
+        spent = [one for one in spent if one.parts]
+    return Spent(spent, is_cut)
+
+
+def _names(opened: OpenedStore) -> dict[str, GroupName]:
+    """By kind, how the group is called that a part of what was spent belongs to."""
+    shown: dict[str, str] = {}
+
+    def project(one: SessionSpend) -> str:
+        of = one.row.record.project
+        if of not in shown:
+            shown[of] = opened.project_shown(of)
+        return shown[of]
+
+    return {
+        "day": lambda _, part: spend_groups.day_of(part),
+        "week": lambda _, part: spend_groups.week_of(part),
+        "month": lambda _, part: spend_groups.month_of(part),
+        "agent": lambda one, _: one.row.record.agent,
+        "model": lambda _, part: part.model if part is not None else "",
+        "project": lambda one, _: project(one),
+        "session": lambda one, _: one.row.id,
+    }
+
+
+def _ordered(spent: Sequence[SessionSpend], by: str, name: GroupName) -> list[SpendGroup]:
+    """The groups that used something: by time, the newest first, or by cost."""
+    found = [one for one in spend_groups.grouped(spent, name) if one.spend]
+    if by in TIMES:
+        found.sort(key=lambda one: one.name, reverse=True)
+    return found
+
+
+# -- for a person ---------------------------------------------------------------------------------
+
+
+def _heading(screen: Screen, scope: QuestionScope, found: Spent, now: int) -> None:
+    whole = spend_groups.summed(found.spent)
+    line = Line(scope.shown, "title").add(" · ", "dim").add("cost", "bold")
+    days = sorted({part.day for one in found.spent for part in one.parts if part.day})
+    line.add(f" · {count(whole.sessions, 'session')}", "dim")
+    if days:
+        first, last = (_time("day", day, now) for day in (days[0], days[-1]))
+        if first.endswith(days[0][:4]) and not last.endswith(days[-1][:4]):
+            last += f" {days[-1][:4]}"  # one year beside another needs both
+        line.add(f", {first} – {last}" if first != last else f", {first}", "dim")
+    screen.line(line)
+    used = amounts.tokens_in_words(whole.spend) or f"{amounts.UNKNOWN} tokens"
+    price = amounts.money(whole.spend)
+    screen.line(Line(price if price != amounts.UNKNOWN else "cost –", "bold").add(f" · {used}"))
+    lacking = sum(
+        any(part.spend.get("tokens") and not _has_money(part.spend) for part in one.parts)
+        for one in found.spent
+    )
+    if lacking:
+        words = f"{lacking:,} of {count(whole.sessions, 'session')} used tokens of unknown price"
+        screen.line(Line(f"{words}; prices: stator.toml", "dim"))
+    screen.line()
+
+
+def _has_money(spend: dict[str, int]) -> bool:
+    return any(unit.startswith(spend_groups.MONEY) for unit in spend)
+
+
+def _glance(
+    spent: Spent,
+    name: dict[str, GroupName],
+    width: int,
+    now: int,
+    scope: QuestionScope,
+) -> Iterator[Line]:
+    """The most of each kind, below each other in one table."""
+    rows: list[list[Line | str]] = []
+    kinds = ["day", "agent", *(["project"] if scope.everywhere else []), "model", "session"]
+    for by in kinds:
+        found = _ordered(spent.spent, by, name[by])
+        if len(found) < 2 and by not in ("day", "model"):
+            continue
+        more = f"  of {len(found):,}: --by {by}" if len(found) > GLANCE else ""
+        rows.append([Line(by, "title").add(more, "dim"), *[""] * len(COLUMNS)])
+        rows += [_cells(one, by, f"  {spent.label(by, one.name, now)}") for one in found[:GLANCE]]
+    for line in table((_first("BY"), *COLUMNS), rows, width):
+        yield line.trimmed()
+
+
+def _by(
+    screen: Screen,
+    spent: Spent,
+    by: str,
+    name: GroupName,
+    most: int,
+    now: int,
+    *,
+    asked: bool,
+) -> None:
+    found = _ordered(spent.spent, by, name)
+    rows = [_cells(one, by, spent.label(by, one.name, now)) for one in found[:most]]
+    screen.lines(table((_first(by.upper()), *COLUMNS), rows, screen.width))
+    if len(found) > most:
+        report_cut(screen, most, f"{by}s", f"-n {most * 2}", asked=asked)
+
+
+def _first(title: str) -> Column:
+    return Column(title=title, shrinks=True, least=12, most=60)
+
+
+def _cells(one: SpendGroup, by: str, named: str) -> list[Line | str]:
+    return [
+        named,
+        f"{one.sessions:,}" if by != "session" else "",
+        amounts.tokens(one.spend),
+        Line(amounts.cached(one.spend), "dim"),
+        amounts.money(one.spend),
+    ]
+
+
+def _time(by: str, name: str, now: int) -> str:
+    """A day, a week or a month as people write it; with the year if it is another one than now."""
+    if not name:
+        return "time unknown"
+    found = date.fromisoformat(name if by != "month" else f"{name}-01")
+    is_this_year = times.day(now).startswith(f"{found.year:04}-")
+    year = "" if is_this_year else f" {found.year}"
+    if by == "month":
+        return f"{found:%B}{year}"
+    return f"{'week of ' if by == 'week' else ''}{found.day} {found:%b}{year}"
+
+
+# -- as JSON --------------------------------------------------------------------------------------
+
+
+def _items(
+    screen: Screen, found: Spent, name: dict[str, GroupName], by: str, most: int, *, asked: bool
+) -> None:
+    groups = _ordered(found.spent, by, name[by])
+    for one in groups[:most]:
+        label = found.session_name(one.name) if by == "session" else one.name
+        screen.item(_as_json(one, by, label))
+    if len(groups) > most:
+        report_cut(screen, most, f"{by}s", f"-n {most * 2}", asked=asked)
+    if found.is_cut:
+        screen.item({"cut": {"shown": SESSIONS_MAX, "what": "sessions", "more": "stator sql"}})
+
+
+def _as_json(one: SpendGroup, by: str, label: str) -> dict[str, Any]:
+    money = amounts.money(one.spend)
+    return {
+        "by": by,
+        "name": label or None,
+        **({"session": one.name} if by == "session" else {}),
+        "sessions": one.sessions,
+        "tokens": amounts.fresh_tokens(one.spend),
+        "cached": amounts.cached_tokens(one.spend) or None,
+        "cost": None if money == amounts.UNKNOWN else money,
+        "spend": one.spend,
+    }

@@ -1,0 +1,106 @@
+"""The command cost: what sessions cost, by day, agent, project, model or session."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import stator
+from stator.surfaces.cli.commands import cost
+
+SPENT = {
+    "cheap": {"tokens": 1000, "tokens:cache_read": 900, "money:usd": 10_000},
+    "dear": {"tokens": 5000, "money:usd": 2_500_000},
+    "unpriced": {"tokens": 70},
+    "silent": None,
+}
+
+
+@pytest.fixture(autouse=True)
+def sessions(tmp_path, monkeypatch):
+    """Four sessions of a project, and one of another."""
+    path = str(tmp_path / "costs.db")
+    monkeypatch.setenv("STATOR_STORE", path)
+    for name, usage in SPENT.items():
+        with (
+            stator.connect(path, project="shop").open(name, agent=f"{name}-agent") as s,
+            s.turn("work") as t,
+        ):
+            t.say("Done.", usage=usage)
+    with stator.connect(path, project="other").open("elsewhere") as s, s.turn("work") as t:
+        t.say("Done.", usage={"tokens": 4, "money:usd": 40_000})
+
+
+def items(answer):
+    return {item["name"]: item for item in map(json.loads, answer.lines)}
+
+
+def test_the_whole_comes_first_and_says_what_it_lacks(ask):
+    lines = ask("cost").lines
+    assert lines[0].startswith("project shop · cost · 4 sessions, ")
+    assert lines[1] == "> $2.51 · 5.2 k tokens (+ 900 cached)"
+    assert lines[2] == "1 of 4 sessions used tokens of unknown price; prices: stator.toml"
+
+
+def test_a_glance_shows_days_agents_and_sessions_and_what_cost_most_first(ask):
+    lines = ask("cost").lines
+    assert lines[4].split() == ["BY", "SESSIONS", "TOKENS", "CACHED", "COST"]
+    assert [line for line in lines if line and line[0] != " "][4:] == [
+        "day",
+        "agent",
+        "model",
+        "session",
+    ]
+    at = lines.index("session")
+    assert [line.split()[0] for line in lines[at + 1 :]] == ["dear", "cheap", "unpriced"]
+
+
+def test_unknown_is_a_dash_and_never_0(ask):
+    row = next(line for line in ask("cost", "--by", "session").lines if line.startswith("unpriced"))
+    assert row.split() == ["unpriced", "70", "–", "–"]
+
+
+def test_a_project_is_named_where_all_of_them_are_asked_for(ask):
+    assert (
+        items(ask("cost", "--by", "project", "--everywhere", "--json"))["other"]["cost"] == "$0.04"
+    )
+    assert "other" not in items(ask("cost", "--by", "project", "--json"))
+
+
+def test_one_session_is_about_itself(ask):
+    lines = ask("cost", "dear").lines
+    assert lines[0].startswith("session dear · cost · 1 session, ")
+    assert lines[1] == "$2.50 · 5.0 k tokens"
+
+
+def test_json_has_the_amounts_by_unit(ask):
+    found = items(ask("cost", "--by", "agent", "--json"))["cheap-agent"]
+    assert (found["sessions"], found["tokens"], found["cached"]) == (1, 100, 900)
+    assert found["spend"]["money:usd"] == 10_000
+
+
+@pytest.mark.parametrize("by", cost.KINDS)
+def test_every_kind_of_group_sums_up_to_the_whole(ask, by):
+    found = items(ask("cost", "--by", by, "--json"))
+    assert sum(item["spend"].get("money:usd", 0) for item in found.values()) == 2_510_000
+
+
+def test_a_cut_is_said_in_text_and_in_json(ask, monkeypatch):
+    assert (
+        ask("cost", "--by", "session", "-n", "1").lines[-1] == "… more sessions than these 1: -n 2"
+    )
+    monkeypatch.setattr(cost, "SESSIONS_MAX", 2)
+    assert "only the 2 sessions used last are counted" in ask("cost").out
+    assert json.loads(ask("cost", "--json").lines[-1])["cut"]["shown"] == 2
+
+
+def test_a_time_without_costs_says_where_to_look(ask):
+    answer = ask("cost", "--since", "2199-01-01")
+    assert (answer.code, answer.out) == (0, "")
+    assert "nothing was used in project shop" in answer.err
+
+
+def test_an_unknown_kind_names_those_there_are(ask):
+    answer = ask("cost", "--by", "colour")
+    assert (answer.code, "--by day, week, month, agent" in answer.err) == (2, True)
