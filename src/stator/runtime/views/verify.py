@@ -82,7 +82,7 @@ def _newest(store: StorePort, row: SessionRow, most: int) -> SessionLog:
     try:
         found = store.commits(row.id, after=own, newest_first=True, limit=most)[::-1]
     except StatorError as error:
-        seq = error.ids.get("seq", row.head)
+        seq = int(error.ids.get("seq", row.head))
         found, rows = [], [Unreadable(seq, seq, error.what)]
     else:
         rows = list(found)

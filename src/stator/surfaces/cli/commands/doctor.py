@@ -226,6 +226,13 @@ def _left_out(store: Store, about: dict[str, Any]) -> Iterator[Finding]:
         parts.append(f"all but the newest {COMMITS_MAX} commits, and the indexes")
     if len(list(islice(rows_of(store.port), SESSIONS_MAX + 1))) > SESSIONS_MAX:
         parts.append(f"names in all but the {SESSIONS_MAX} sessions used last")
+    near = attention.NARROW
+    recorded = list(islice(matching(store.port, SessionQuery(mode="recorded")), near.sessions + 1))
+    if len(recorded) > near.sessions or any(row.head > near.commits for row in recorded):
+        parts.append(
+            f"what hooks reported before the newest {near.commits} commits of the {near.sessions} recorded "
+            "sessions used last"
+        )
     if parts:
         what = f"not looked at: {'; '.join(parts)}"
         yield problem("note", what, "left out", "stator doctor --all")
