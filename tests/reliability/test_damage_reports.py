@@ -13,6 +13,7 @@ from reliability.support import answers, bare, copy_store, populate
 from stator import testing
 from stator.connect import connect
 from stator.errors import LogDamaged, StoreCorrupt
+from stator.surfaces.cli.commands import doctor
 from stator.surfaces.cli.main import main
 
 
@@ -229,6 +230,52 @@ def test_doctor_names_the_damaged_commit(copy, ask):
     assert code == 1
     assert "(main) @12" in out
     assert "OK: " not in out
+
+
+@pytest.fixture
+def large(copy, monkeypatch):
+    """The copy, counted as a store that is too large to be verified in passing."""
+    monkeypatch.setattr(doctor, "VERIFIED_MAX", 0)
+    return copy
+
+
+def test_doctor_checks_the_newest_commits_of_a_large_store(large, ask):
+    with verified(large) as store:
+        newest = store.sessions().rows[0]
+    spoil(large, newest.record.name, newest.head)
+    code, out = ask("doctor")
+    assert code == 1
+    assert f"({newest.record.name}) @{newest.head}" in out
+
+
+def test_doctor_says_that_old_commits_of_a_large_store_were_not_looked_at(large, ask, monkeypatch):
+    monkeypatch.setattr(doctor, "COMMITS_MAX", 3)
+    spoil(large, "main", 2)
+    _, out = ask("doctor")
+    assert "(main)" not in out
+    assert "not looked at: all but the newest 3 commits" in " ".join(out.split())
+    assert "stator doctor --all" in " ".join(out.split())
+
+
+def test_doctor_looks_at_every_commit_of_a_large_store_when_asked(large, ask, monkeypatch):
+    monkeypatch.setattr(doctor, "COMMITS_MAX", 3)
+    spoil(large, "main", 2)
+    code, out = ask("doctor", "--all")
+    assert code == 1
+    assert "(main) @2" in out
+    assert "not looked at" not in out
+
+
+def test_doctor_names_a_session_whose_newest_commit_cannot_be_read(large, ask):
+    with verified(large) as store:
+        newest = store.sessions().rows[0]
+    s, _ = ordinal(large, newest.record.name)
+    db = bare(large)
+    db.execute("UPDATE log SET body = x'00' WHERE k = ?", (s << 40 | newest.head,))
+    db.close()
+    code, out = ask("doctor")
+    assert code == 1
+    assert f"({newest.record.name}) @{newest.head}: " in " ".join(out.split())
 
 
 def test_doctor_refuses_to_rebuild_a_damaged_log(copy, ask):

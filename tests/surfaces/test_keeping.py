@@ -12,7 +12,8 @@ import apsw
 import pytest
 
 import stator
-from stator.surfaces.cli.commands.doctor import filesystem
+from stator.surfaces.cli.commands import doctor
+from stator.surfaces.cli.parts.store_file import filesystem
 
 
 def damage(path: Path, statement: str) -> None:
@@ -142,6 +143,21 @@ def test_doctor_reports_names_that_differ_only_in_unicode_form(tmp_path, ask):
     assert r"'cafe\u0301.py' and 'caf\xe9.py'" in answer.out
     assert r"'u\u0308' and '\xfc'" in answer.out
     assert answer.out.count("has 2 names") == 2
+
+
+def test_doctor_compares_the_names_of_old_sessions_only_when_asked(tmp_path, ask, monkeypatch):
+    monkeypatch.setattr(doctor, "SESSIONS_MAX", 1)
+    path = str(tmp_path / "a.db")
+    with stator.connect(path) as store:
+        with store.open("old") as s, s.turn("x") as t:
+            t.fact("\u00fc", 1)
+            t.fact("u\u0308", 2)
+        with store.open("new"):
+            pass
+    seldom = ask("doctor", "--store", path)
+    assert "names in all but the 1 sessions used last" in " ".join(seldom.out.split())
+    assert "has 2 names" not in seldom.out
+    assert "one fact has 2 names" in ask("doctor", "--all", "--store", path).out
 
 
 def test_doctor_reports_file_mode_and_links(tmp_path, world, ask):

@@ -279,7 +279,7 @@ class OneTenant:
         if session is not None:
             self._check(session)
             return self._below.usage(by=by, session=session)
-        if by == "session":
+        if by in ("session", "recorded"):
             known = self._below.usage(by=by)
             return {row.id: known[row.id] for row in self._all() if row.id in known}
         total: dict[str, int] = {}

@@ -338,6 +338,9 @@ class StorePort(Protocol):
         Each adds up to what the store takes: what belongs to no session or commit is under a name in
         brackets. A payload that several commits need counts with the first of them. Of one
         `session`, only what its own commits hold.
+
+        `recorded` is another sum: by session, the content of its own commits before compression, as
+        `Counts.content_bytes` has it. It is known without reading a log.
         """
         ...
 

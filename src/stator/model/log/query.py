@@ -25,7 +25,7 @@ GONE = -1
 """The head of a session that is not in a store, where heads are asked for."""
 
 Row = TypeVar("Row")
-UsageBy = Literal["content", "session", "tier", "kind"]
+UsageBy = Literal["content", "session", "tier", "kind", "recorded"]
 """The ways in which the used space can be grouped."""
 
 
@@ -192,6 +192,8 @@ class SessionQuery(msgspec.Struct, frozen=True, kw_only=True):
     alias: tuple[str, str] | None = None
     suffix: str | None = None
     parent: str | None = None
+    holds: str | None = None
+    """Only sessions that may hold records of this collection: none that holds one is left out."""
 
 
 class CallQuery(msgspec.Struct, frozen=True, kw_only=True):

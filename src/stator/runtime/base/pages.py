@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from stator.model.log.commit import Commit
-from stator.model.log.query import PAGE_MAX, Counts, SessionQuery, SessionRow
+from stator.model.log.query import PAGE_MAX, CallQuery, CallRow, Counts, SessionQuery, SessionRow
 from stator.model.records.types import Entry
 from stator.store.port import StorePort
 
@@ -22,6 +22,17 @@ def matching(
     cursor: tuple[int, ...] | None = None
     while True:
         page = store.sessions(query, cursor=cursor, limit=limit)
+        yield from page.rows
+        cursor = page.cursor
+        if cursor is None:
+            return
+
+
+def each_call(store: StorePort, query: CallQuery) -> Iterator[CallRow]:
+    """Every call a query asks for."""
+    cursor: tuple[int, ...] | None = None
+    while True:
+        page = store.calls(query, cursor=cursor, limit=COMMITS)
         yield from page.rows
         cursor = page.cursor
         if cursor is None:

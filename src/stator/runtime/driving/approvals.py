@@ -9,7 +9,7 @@ store it was given in.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -37,14 +37,14 @@ from stator.model.log.commit import (
     Remove,
     Upsert,
 )
-from stator.model.log.query import SessionRow
+from stator.model.log.query import CallQuery, SessionQuery, SessionRow
 from stator.model.records.types import ApprovalRecord, CallRecord, Entry
 from stator.model.values.ids import short
 from stator.model.views.open_calls import waits
 from stator.runtime.base import project_session
 from stator.runtime.base.context import Context
 from stator.runtime.base.ownership import require_own
-from stator.runtime.base.pages import find_entry
+from stator.runtime.base.pages import each_call, find_entry, matching
 from stator.runtime.base.provenance import imported_upto
 from stator.runtime.driving import proofs
 from stator.runtime.driving.proofs import PROGRAM, Recognised
@@ -126,12 +126,32 @@ def waiting(
     now = time_known(store, now)
     found = [
         _answered(store, context, _waiting(store, row, record), now)
-        for row in rows_of(store, session=session, project=project)
+        for row in _with_open_calls(store, session=session, project=project)
         if row.record.status not in ("closed", "archived")
         for entry in store.entries(row.id, "calls")
         if isinstance(record := entry.record, CallRecord) and waits(record)
     ]
     return sorted(found, key=lambda item: (item.since, item.call))
+
+
+def _with_open_calls(
+    store: StorePort, *, session: str | None, project: str | None
+) -> Iterator[SessionRow]:
+    """The sessions that may have calls without an outcome: with such a call, or continuing one that has."""
+    if session is not None:
+        yield store.session(session)
+        return
+    query = CallQuery(statuses=("started",))
+    left = {call.session for call in each_call(store, query)}
+    seen: set[str] = set()
+    while left:
+        seen |= left
+        for one in sorted(left):
+            row = store.session(one)
+            if project in (None, row.record.project):
+                yield row
+        below = (row for one in left for row in matching(store, SessionQuery(parent=one)))
+        left = {row.id for row in below if row.record.lineage} - seen
 
 
 def waiting_call(
@@ -238,7 +258,7 @@ def grants(
     """Every grant, also those no longer in force, newest session first. Without a context, no signature can be
     verified."""
     now = time_known(store, now)
-    found = list(rows_of(store, session=session, project=project))
+    found = list(rows_of(store, session=session, project=project, holds="approvals"))
     if session is not None and (own := project_session.known(store, found[0].record)):
         found.append(own)
     return [grant for row in found for grant in _grants_of(store, context, row, now)]

@@ -9,7 +9,7 @@ Sessions are named as everywhere: by name, id or the end of an id.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -24,10 +24,12 @@ from stator.runtime.driving.lifecycle import Moved
 from stator.runtime.driving.settlement import Doubt, Settled
 from stator.runtime.driving.settlement import Verdict as Settlement
 from stator.runtime.views.as_read import as_read, for_one_answer
-from stator.runtime.views.glance.needs import Needs, needs
 from stator.runtime.views.project_state import conflicts
 from stator.runtime.views.refs import find_session
 from stator.store import port
+
+if TYPE_CHECKING:  # loaded for a person's page alone
+    from stator.runtime.views.glance.needs import Needs
 
 
 class _Outside:
@@ -54,6 +56,8 @@ BEHIND_MAX = 200
 def person_needs(store: port.StorePort, context: Context, *, project: str | None = None) -> Needs:
     """What waits for a person in a store or a project, with the answers that no driver has seen yet; what runs there,
     and what ended lately."""
+    from stator.runtime.views.glance.needs import needs
+
     now = context.clock()
     reading = for_one_answer(as_read(store, context))
     found = needs(reading, now, project=project, prices=policy.prices(context))

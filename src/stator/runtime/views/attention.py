@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
+from typing import NamedTuple
 
 import msgspec
 
@@ -11,28 +12,28 @@ from stator.model.exchange.item_commits import NOT_TOLD
 from stator.model.log.query import CallQuery, CallRow, SessionQuery, SessionRow
 from stator.model.sessions.lifecycle import split_cause
 from stator.model.views.open_calls import HISTORY_US
-from stator.runtime.base.pages import matching
+from stator.runtime.base.pages import each_call, matching
 from stator.runtime.views.as_read import is_history
 from stator.store.port import StorePort
 
-PAGE = 500
-SESSIONS_MAX = 200
-"""Recorded sessions that are searched, the most recently used."""
-COMMITS_MAX = 1000
-"""Commits of each that are searched: what no transcript contains lands at the end."""
+
+class NotToldBounds(NamedTuple):
+    """How much is searched for what no transcript contains."""
+
+    sessions: int
+    """Recorded sessions, the most recently used."""
+    commits: int
+    """Commits of each: what no transcript contains lands at the end."""
+
+
+NARROW, WIDE = NotToldBounds(20, 50), NotToldBounds(200, 1000)
 
 
 def doubtful(store: StorePort) -> Iterator[CallRow]:
     """Calls in doubt that a person is asked about, the newest session first."""
-    cursor: tuple[int, ...] | None = None
-    while True:
-        page = store.calls(CallQuery(statuses=("in doubt",)), cursor=cursor, limit=PAGE)
-        for row in page.rows:
-            if not is_history(store, row.session, row.outcome or row.seq):
-                yield row
-        cursor = page.cursor
-        if cursor is None:
-            return
+    for row in each_call(store, CallQuery(statuses=("in doubt",))):
+        if not is_history(store, row.session, row.outcome or row.seq):
+            yield row
 
 
 class NotTold(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,15 +45,15 @@ class NotTold(msgspec.Struct, frozen=True, kw_only=True):
     count: int
 
 
-def not_told(store: StorePort, now: int) -> Iterator[NotTold]:
+def not_told(store: StorePort, now: int, bounds: NotToldBounds = WIDE) -> Iterator[NotTold]:
     """Sessions of the last 14 days with commits that no transcript contains, the most recently used first."""
     recent = (
         row
         for row in matching(store, SessionQuery(mode="recorded"))
         if now - row.updated <= HISTORY_US
     )
-    for row in islice(recent, SESSIONS_MAX):
-        commits = store.commits(row.id, newest_first=True, limit=COMMITS_MAX, load=False)
+    for row in islice(recent, bounds.sessions):
+        commits = store.commits(row.id, newest_first=True, limit=bounds.commits, load=False)
         found = [commit.seq for commit in commits if _is_not_told(commit.cause)]
         if found:
             yield NotTold(row=row, seq=found[0], count=len(found))

@@ -183,13 +183,18 @@ def last_used(store: StorePort, project: str | None = None) -> SessionRow | None
 
 
 def rows_of(
-    store: StorePort, *, session: str | None = None, project: str | None = None
+    store: StorePort,
+    *,
+    session: str | None = None,
+    project: str | None = None,
+    holds: str | None = None,
 ) -> Iterator[SessionRow]:
-    """One session, those of a project, or all there are, most recently used first."""
+    """One session, those of a project, or all there are, most recently used first; with `holds`, of several only those
+    that may hold records of that collection."""
     if session is not None:
         yield store.session(session)
         return
-    yield from matching(store, SessionQuery(project=project))
+    yield from matching(store, SessionQuery(project=project, holds=holds))
 
 
 def find_call(store: StorePort, text: str, *, session: str | None = None) -> Commit:

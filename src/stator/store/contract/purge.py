@@ -222,6 +222,18 @@ class TestUsage:
         whole = store.usage()
         assert sums == {whole.get("file", whole["log"])}
 
+    def test_usage_knows_what_each_session_recorded(self, store: StorePort) -> None:
+        """As its counts have it, also what is not in any index yet."""
+        one, two = told(store, "one"), told(store, "two")
+        one.entry("x" * 1000)
+        two.entry(large_text())
+        held = {
+            session: getattr(store.session(session, counted=True).counts, "content_bytes", None)
+            for session in (one.session, two.session)
+        }
+        assert store.usage(by="recorded") == held
+        assert store.usage(by="recorded", session=one.session) == {one.session: held[one.session]}
+
     def test_usage_of_one_session_counts_only_that_session(self, store: StorePort) -> None:
         """Transcript and state are separate tiers."""
         one, two = told(store, "one"), told(store, "two")

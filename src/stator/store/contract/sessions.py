@@ -163,6 +163,19 @@ class TestSessions:
         assert found(suffix=two.session[-8:]) == {two.session}
         assert found(name="nobody") == set()
 
+    def test_sessions_that_hold_a_kind_of_record_are_found_with_their_forks(
+        self, store: StorePort
+    ) -> None:
+        """None that holds one is left out; others may be there, while an index lacks their newest commits."""
+        holder, _ = told(store, "holder"), told(store, "other")
+        at = holder.fact("size", 1)
+        ids = Ids("fork")
+        drafts = Drafts(ids, ids("session"))
+        store.create([drafts.fork("fork", store.session(holder.session).record, at)])
+        store.rebuild()
+        found = {row.id for row in store.sessions(SessionQuery(holds="facts")).rows}
+        assert found == {holder.session, drafts.session}
+
     def test_a_filter_by_status_uses_the_newest_status(self, store: StorePort) -> None:
         """Status is written with the commit that changes it."""
         story = begin(store).drive()

@@ -27,6 +27,7 @@ from stator.model.log.commit import (
 from stator.model.log.delta import (
     Drop,
     Op,
+    Put,
     Version,
 )
 from stator.model.log.log_walk import SessionLog, Unreadable
@@ -188,12 +189,19 @@ class MemoryReads:
             found = sorted(
                 ((kept.commits[-1].used, kept.number), kept)
                 for kept in self._sessions.values()
-                if matches(kept.record, query)
+                if matches(kept.record, query) and self._may_hold(kept, query.holds)
             )[::-1]
             rest = [(place, kept) for place, kept in found if cursor is None or place < cursor]
             page = rest[:limit]
             more = page[-1][0] if len(rest) > limit else None
             return Page([self._row(kept) for _, kept in page], more)
+
+    def _may_hold(self, kept: KeptSession, collection: str | None) -> bool:
+        return collection is None or any(
+            isinstance(op, Put) and op.collection == collection
+            for commit in self._log(kept)
+            for op in commit.delta
+        )
 
     def _row(self, kept: KeptSession) -> SessionRow:
         return SessionRow(
@@ -493,6 +501,9 @@ class MemoryReads:
     def usage(self, *, by: UsageBy = "content", session: str | None = None) -> dict[str, int]:
         with self._lock:
             self._check()
+            if by == "recorded":
+                wanted = [session] if session is not None else list(self._sessions)
+                return {one: self._counts(one).content_bytes for one in wanted}
             found: dict[str, int] = {} if by != "content" else {"log": 0}
             for kept in [self._find(session)] if session else self._sessions.values():
                 for commit in kept.commits:

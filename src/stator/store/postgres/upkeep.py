@@ -284,7 +284,11 @@ def rebuild(connections: Connections, db: Transaction) -> None:
 
 def usage(connections: Connections, by: UsageBy, session: str | None) -> dict[str, int]:
     """Bytes of commits as they are stored, compressed, with the blobs that they were the first to need."""
-    asked = Statement("usage", {"session": None if session is None else key_of(session)})
+    wanted = {"session": None if session is None else key_of(session)}
+    if by == "recorded":
+        (counts,) = connections.read(Statement("content_bytes", wanted))
+        return {from_bytes(owner, "session"): int(size) for owner, size in counts}
+    asked = Statement("usage", wanted)
     (rows,) = connections.read(asked, patience_s=LONG_S)
     total: Counter[str] = Counter()
     if by == "content":

@@ -118,6 +118,8 @@ WITH edge AS (
     AND (%(parent)s::bytea IS NULL OR x.parent = %(parent)s)
     AND (%(suffix)s::text IS NULL OR right('s_' || encode(x.id, 'hex'), length(%(suffix)s)) = %(suffix)s)
     AND (%(alias)s::bytea IS NULL OR x.s IN (SELECT a.s FROM stator.alias a WHERE a.t = %(t)s AND a.alias = %(alias)s))
+    AND (%(holds)s::text IS NULL OR EXISTS (
+      SELECT 1 FROM stator.rec r WHERE r.t = %(t)s AND r.s = ANY(x.part_s) AND r.c = %(holds)s))
     AND (%(before)s::bigint IS NULL OR (x.updated, x.s) < (%(before)s::bigint, %(before_s)s::bigint))
     AND x.seen <= %(newest)s
   ORDER BY x.seen DESC LIMIT 1 OFFSET %(limit)s - 1
@@ -135,6 +137,8 @@ WHERE x.t = %(t)s
   AND (%(parent)s::bytea IS NULL OR x.parent = %(parent)s)
   AND (%(suffix)s::text IS NULL OR right('s_' || encode(x.id, 'hex'), length(%(suffix)s)) = %(suffix)s)
   AND (%(alias)s::bytea IS NULL OR x.s IN (SELECT a.s FROM stator.alias a WHERE a.t = %(t)s AND a.alias = %(alias)s))
+  AND (%(holds)s::text IS NULL OR EXISTS (
+    SELECT 1 FROM stator.rec r WHERE r.t = %(t)s AND r.s = ANY(x.part_s) AND r.c = %(holds)s))
   AND (%(before)s::bigint IS NULL OR (x.updated, x.s) < (%(before)s::bigint, %(before_s)s::bigint))
   AND x.seen <= %(newest)s
   AND x.seen > coalesce((SELECT edge.seen FROM edge), 0) - %(grain)s
@@ -723,6 +727,11 @@ SET head = %(head)s, hash = %(hash)s, turn = %(turn)s, turn_open = %(turn_open)s
 WHERE t = %(t)s AND s = %(s)s;
 
 -- A blob counts with the first commit that needs it.
+-- name: content_bytes
+-- By session, what its own commits hold before compression, as each append counts it.
+SELECT id, content_bytes FROM stator.session
+WHERE t = %(t)s AND (%(session)s::bytea IS NULL OR id = %(session)s) ORDER BY s DESC;
+
 -- name: usage
 SELECT x.id, l.kind,
        length(l.id) + length(l.hash) + length(l.salts) + length(l.body)

@@ -16,11 +16,11 @@ SELECT coalesce(s, -1), name, iif(s IS NULL, -1,
 FROM place WHERE head <> seq;
 
 -- name: heads_other
--- Every session that is not among these, from an index alone where no project is named.
+-- Every session that is not among these. Only of those with a tail it is read in the log how far they go.
 WITH known(id) AS MATERIALIZED (
   SELECT unhex(substr(key, 3)) FROM json_each(:known) WHERE unhex(substr(key, 3)) IS NOT NULL)
-SELECT s, 's_' || lower(hex(id)),
-  (SELECT k & 0xffffffffff FROM log WHERE k > s << 40 AND k < (s + 1) << 40 ORDER BY k DESC LIMIT 1)
+SELECT s, 's_' || lower(hex(id)), iif(dirty = 0, flushed,
+  (SELECT k & 0xffffffffff FROM log WHERE k > s << 40 AND k < (s + 1) << 40 ORDER BY k DESC LIMIT 1))
 FROM session WHERE (:project IS NULL OR project = :project) AND id NOT IN (SELECT id FROM known);
 
 -- name: log_insert
@@ -133,6 +133,13 @@ WHERE dirty = 0 AND (updated, s) < (:updated, :s)
       UNION ALL SELECT (SELECT min(tenant) FROM alias WHERE tenant > t) FROM tenants WHERE t IS NOT NULL)
     SELECT alias.s FROM tenants CROSS JOIN alias ON alias.tenant = t
     WHERE source = :source AND foreign_id = :foreign_id))
+  AND (:holds IS NULL OR s IN (
+    -- those that put one themselves, or may have one in a tail, and what was forked from them
+    WITH RECURSIVE holder(s, id) AS (
+      SELECT s, id FROM session
+      WHERE dirty = 1 OR EXISTS (SELECT 1 FROM rec WHERE rec.s = session.s AND rec.c = :holds)
+      UNION SELECT child.s, child.id FROM holder CROSS JOIN session AS child ON child.parent = holder.id)
+    SELECT holder.s FROM holder))
 ORDER BY updated DESC, s DESC LIMIT :limit;
 
 -- name: session_counts
@@ -140,6 +147,9 @@ UPDATE session SET counts = ? WHERE s = ?;
 
 -- name: session_ids
 SELECT s, id FROM session ORDER BY s;
+
+-- name: session_ledgers
+SELECT id, counts, dirty FROM session WHERE (:id IS NULL OR id = :id) ORDER BY s DESC;
 
 -- name: session_id
 SELECT id FROM session WHERE s = ?;
@@ -326,11 +336,22 @@ WHERE s = :s AND seq > :low AND seq < :high AND turn > :turn
 ORDER BY seq DESC LIMIT :limit;
 
 -- name: sessions_with_calls
--- Newest first. Without `any`, only sessions with calls that did not end ok: flushed ones, or those of a tail.
+-- Newest first: those with a call of a tool, of any if none is named, and those with a tail, whose calls are not here.
 SELECT s, id FROM session
 WHERE s <= :start AND (:project IS NULL OR project = :project)
-  AND (:any OR dirty = 1 OR EXISTS (SELECT 1 FROM call_ix WHERE call_ix.s = session.s AND status <> 'ok'))
-ORDER BY s DESC;
+  AND (dirty = 1 OR EXISTS (
+    SELECT 1 FROM call_ix WHERE call_ix.s = session.s AND (:tool IS NULL OR tool = :tool)))
+ORDER BY s DESC LIMIT :limit;
+
+-- name: sessions_with_failed_calls
+-- The same by calls that ended in some other way than ok (a JSON array), which have an index of their own.
+SELECT s, id FROM session
+WHERE s <= :start AND (:project IS NULL OR project = :project)
+  AND (dirty = 1 OR EXISTS (
+    SELECT 1 FROM call_ix INDEXED BY call_failed WHERE call_ix.s = session.s AND status <> 'ok'
+      AND (:tool IS NULL OR tool = :tool)
+      AND status IN (SELECT value FROM json_each(CAST(:statuses AS TEXT)))))
+ORDER BY s DESC LIMIT :limit;
 
 -- name: call_page_failed
 -- The same over calls that did not end ok, which have an index of their own.

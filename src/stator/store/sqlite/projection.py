@@ -78,6 +78,25 @@ _unpack_ledger = msgspec.msgpack.Decoder(Ledger).decode
 _unpack_live = msgspec.msgpack.Decoder(list[tuple[int, int]]).decode
 
 
+class _LedgerSize(msgspec.Struct, array_like=True):
+    """The beginning of a ledger, up to its bytes."""
+
+    commits: int = 0
+    turns: int = 0
+    calls: int = 0
+    failed: int = 0
+    open: int = 0
+    content_bytes: int = 0
+
+
+_unpack_size = msgspec.msgpack.Decoder(_LedgerSize).decode
+
+
+def content_bytes(ledger: bytes) -> int:
+    """The bytes of content that a packed ledger has, without what else is in it: where all sessions are asked for."""
+    return _unpack_size(ledger).content_bytes if ledger else 0
+
+
 def pack_ledger(ledger: Ledger) -> bytes:
     return _pack(ledger)
 

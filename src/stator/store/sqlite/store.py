@@ -586,6 +586,8 @@ class SqliteStore:
 
     def usage(self, *, by: UsageBy = "content", session: str | None = None) -> dict[str, int]:
         with self._reading() as db:
+            if by == "recorded":
+                return usage.recorded(db, session, self._counting, self._place)
             return usage.usage(db, by, session)
 
     def sql(

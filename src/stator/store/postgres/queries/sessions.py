@@ -45,6 +45,7 @@ def sessions(
     values["name_mark"] = None if query.name is None else digest(query.name)
     values["parent"] = None if query.parent is None else key_of(query.parent)
     values["alias"] = None if query.alias is None else digest(*query.alias)
+    values["holds"] = query.holds
     values["before"], values["before_s"] = cursor or (None, None)
     values["newest"] = cursor[0] if cursor else MAX_SEQ
     values |= {"grain": SEEN_GRAIN, "limit": limit + 1}

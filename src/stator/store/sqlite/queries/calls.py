@@ -16,9 +16,12 @@ from stator.store.sqlite.projection import (
     SQL,
     Tailed,
 )
-from stator.store.sqlite.queries.commits import BATCH
+from stator.store.sqlite.queries.commits import BATCH, encode_array
 from stator.store.sqlite.queries.lineage import MAX_SEQ, FindPlace, SessionPlace
 from stator.store.sqlite.queries.state import find_entry
+
+SESSIONS = 128
+"""Sessions that are looked up at once: a question for the newest calls needs few."""
 
 
 def read_calls(
@@ -168,12 +171,7 @@ def store_calls(
     """Calls of every session's own log (forks do not repeat their parent's), newest session first."""
     found: list[CallRow] = []
     start, before = cursor if cursor else (MAX_SEQ, MAX_SEQ)
-    rows = many(
-        connection,
-        SQL["sessions_with_calls"],
-        {"start": start, "project": query.project, "any": not query.wants_open_or_failed},
-    )
-    for s, identifier in rows:
+    for s, identifier in _sessions_with_calls(connection, query, start):
         place = placed(connection, from_bytes(identifier, "session"))
         place.segments = place.segments[-1:]
         bound = before if s == start else MAX_SEQ
@@ -182,3 +180,19 @@ def store_calls(
         if page.cursor is not None or len(found) >= limit:
             return Page(found, (s, found[-1].seq))
     return Page(found)
+
+
+def _sessions_with_calls(
+    connection: apsw.Connection, query: CallQuery, start: int
+) -> Iterator[tuple[int, bytes]]:
+    """The sessions that may have calls that match, newest first from one on; none that has is left out."""
+    name = "sessions_with_failed_calls" if query.wants_open_or_failed else "sessions_with_calls"
+    given: dict[str, str | bytes | None] = {"project": query.project, "tool": query.tool}
+    if query.wants_open_or_failed:
+        given["statuses"] = encode_array(query.statuses)
+    while True:
+        rows = many(connection, SQL[name], {**given, "start": start, "limit": SESSIONS})
+        yield from rows
+        if len(rows) < SESSIONS:
+            return
+        start = rows[-1][0] - 1

@@ -12,6 +12,7 @@ from typing import Any
 import apsw
 
 from stator.model.log.query import Counts, Page, SessionQuery, SessionRow
+from stator.model.records.tables import COLLECTIONS
 from stator.model.values.ids import from_bytes, to_bytes
 from stator.store.sqlite.connection import many, one
 from stator.store.sqlite.driver_lock import DriverLocks
@@ -44,6 +45,9 @@ NAMED = SQL["session_page"].replace(
 )
 """The page of what has one name in a project, of any tenant: it begins with the name."""
 
+HOLDING = SQL["session_page"].replace("(:holds IS NULL OR s IN (", "(s IN (", 1)
+"""The page of what may hold records of a collection: it begins with these sessions, as there are few."""
+
 
 def page(
     db: apsw.Connection,
@@ -68,11 +72,14 @@ def page(
         pages = ALIASED
     elif None not in (query.name, query.project) and query.parent is None:
         pages = NAMED
+    elif query.holds and query.parent is None:
+        pages = HOLDING
     clean = many(db, pages, _filters(query, updated, s, limit + 1))
     found: list[tuple[int, int, Any, LastCommit | None]] = [
         (row[4], row[0], row, None) for row in clean
     ]
-    for row in many(db, tails, _filters(query, *FIRST, -1)):
+    # What a tail holds is in no index, so that each counts as one that may hold what is asked for.
+    for row in many(db, tails, _filters(query, *FIRST, -1) | {"holds": None}):
         last = commits.last_commit(db, row[0], row[5])
         at = last.used if last is not None else row[4]
         if (at, row[0]) < (updated, s):
@@ -110,6 +117,7 @@ def _filters(query: SessionQuery, updated: int, s: int, limit: int) -> dict[str,
         "parent": to_bytes(query.parent) if query.parent else None,
         "source": query.alias[0] if query.alias else None,
         "foreign_id": query.alias[1] if query.alias else None,
+        "holds": COLLECTIONS[query.holds].number if query.holds is not None else None,
     }
 
 

@@ -13,11 +13,13 @@ import apsw
 
 from stator.model.log.query import UsageBy
 from stator.model.sessions.retention import tier_of
-from stator.model.values.ids import from_bytes
+from stator.model.values.ids import from_bytes, to_bytes
 from stator.store.rows import envelope_of
 from stator.store.sqlite.connection import many, one
-from stator.store.sqlite.projection import SEQ_BITS, SEQ_MASK, SQL
+from stator.store.sqlite.projection import SEQ_BITS, SEQ_MASK, SQL, content_bytes
 from stator.store.sqlite.queries import lineage, places
+from stator.store.sqlite.queries.lineage import FindPlace
+from stator.store.sqlite.queries.session_counts import Counting
 
 INDEXES, FREE = "(indexes)", "(free)"
 
@@ -39,6 +41,21 @@ def usage(db: apsw.Connection, by: UsageBy, session: str | None) -> dict[str, in
         whole = _content(db)
         found[INDEXES], found[FREE] = whole["indexes"], whole["free"]
     return dict(found.most_common())
+
+
+def recorded(
+    db: apsw.Connection, session: str | None, counting: Counting, placed: FindPlace
+) -> dict[str, int]:
+    """Bytes of content before compression by session, newest first; only those that have a tail are counted."""
+    asked = {"id": None if session is None else to_bytes(session)}
+    found: dict[str, int] = {}
+    for identifier, ledger, has_tail in many(db, SQL["session_ledgers"], asked):
+        one = from_bytes(identifier, "session")
+        if has_tail:
+            found[one] = counting.counts(db, placed(db, one)).content_bytes
+        else:
+            found[one] = content_bytes(ledger)
+    return found
 
 
 def _commits(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
@@ -26,20 +26,25 @@ from stator.model.calls.budget import parse_prices
 from stator.model.calls.proof import demanded
 from stator.model.exchange.item_commits import NOT_TOLD
 from stator.model.log.log_walk import in_words
-from stator.model.log.query import CallRow, Finding, StoreInfo, VerifyReport
+from stator.model.log.query import CallRow, Finding, SessionQuery, StoreInfo, VerifyReport, read
 from stator.model.log.shown_text import cut_short
 from stator.model.values.ids import short
 from stator.owner.approver import VARIABLE
 from stator.owner.policy_file import POLICY_FILE
-from stator.runtime.base.pages import commit_at, find_entry
+from stator.runtime.base.one_answer import ahead
+from stator.runtime.base.pages import commit_at, find_entry, matching
+from stator.runtime.driving.approvals import Grant
 from stator.runtime.facade.store import Store
 from stator.runtime.views import attention
-from stator.runtime.views.refs import last_used
+from stator.runtime.views.as_read import for_one_answer
+from stator.runtime.views.refs import last_used, rows_of
+from stator.runtime.views.verify import examine_newest
 from stator.surfaces.cli.commands.verify import as_json
 from stator.surfaces.cli.exits import FINDING, OK, code_of
 from stator.surfaces.cli.parts.approver_setup import what_is_proven
-from stator.surfaces.cli.parts.foreign import old_grants
+from stator.surfaces.cli.parts.foreign import old_among
 from stator.surfaces.cli.parts.person import own_approver
+from stator.surfaces.cli.parts.store_file import file_findings, problem
 from stator.surfaces.cli.parts.undelivered import undelivered_findings
 from stator.surfaces.cli.parts.unrecorded import missing_findings
 from stator.surfaces.cli.render.lines import Line
@@ -48,24 +53,22 @@ from stator.surfaces.cli.render.screen import Screen
 from stator.surfaces.cli.render.times import ago
 
 if TYPE_CHECKING:
-    from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, StoreOption
+    from stator.surfaces.cli.options import AllFlag, JsonFlag, NoPagerFlag, StoreOption
 
 EXAMPLES = """
-stator doctor                      run all checks
+stator doctor                      look for problems
+stator doctor --all                also in every commit, and in every session
 stator doctor --rebuild            rebuild every index from the log
 stator doctor --json | jq '.findings[].what'
 """
-WAL_MAX = 64 * 2**20
-NETWORK = frozenset(
-    "nfs nfs4 cifs smb3 smbfs afs ceph glusterfs lustre beegfs fuse.sshfs fuse.s3fs fuse.rclone davfs".split()
-)
-"""Filesystems with unreliable locks."""
-LAYERED = frozenset({"overlay", "9p", "virtiofs", "aufs", "fuse.grpcfuse", "vboxsf"})
-"""Filesystems of containers and shared folders: they work, but the file may vanish with the container."""
 LISTED = 10
 NAME_MAX = 32
-VERIFIED_MAX = 64 * 2**20
-"""Bytes of a store that doctor verifies: that takes a few seconds."""
+VERIFIED_MAX = 2**19
+"""Bytes of a store that is verified as a whole unless asked otherwise: that takes a tenth of a second."""
+COMMITS_MAX = 200
+"""Of a larger one, so many of its newest commits are checked."""
+SESSIONS_MAX = 50
+"""Sessions, those used last, in which names that look alike are looked for unless asked otherwise."""
 UNASKED = "?"
 """The recorded tool name of a result whose call is not in the record."""
 STUCK_US = 3600 * 1_000_000
@@ -77,6 +80,7 @@ MARKS = {"error": ("✗", "bad"), "warning": ("!", "doubt"), "note": ("·", "dim
 
 def doctor(
     *,
+    all: AllFlag = False,
     rebuild: bool = False,
     store: StoreOption = None,
     json: JsonFlag = False,
@@ -84,19 +88,21 @@ def doctor(
 ) -> int:
     """Find problems with the store and show how to fix them.
 
-    Checks the file, its folder and filesystem, interrupted sessions and calls without an outcome, and, of a store
-    up to 64 MiB, every commit, as stator verify does. Compares the sessions that agents keep of this project, of the
-    last 14 days, with the store. Of a store on a server: version, durability, role, row-level security and clock.
-    Exits with 1 if there is something to do.
+    Checks the file, its folder and filesystem, interrupted sessions, calls without an outcome, approvals, what hooks
+    left, and the newest commits. Compares the sessions that agents keep of this project, of the last 14 days, with the
+    store. Of a store on a server: version, durability, role, row-level security and clock. Takes as long in a large
+    store as in a small one, and says what it did not look at. Exits with 1 if there is something to do.
 
     Parameters
     ----------
+    all
+        Every commit, page and index, as stator verify does, and the names in every session.
     rebuild
         Rebuild every index and projection from the log. Nothing recorded changes. A log that does not verify is
         refused: the indexes may be the last good copy of what it has lost.
     """
     place = locate(store)
-    findings = list(_file(place))
+    findings = list(file_findings(place))
     about: dict[str, Any] = {"store": place.shown, "found": place.why}
     about["approvals"], about["approvals_hint"] = what_is_proven()
     broken = OK
@@ -111,24 +117,25 @@ def doctor(
                 server = asks(opened.context.clock)
                 about |= {"server": server.about, "bytes": sum(opened.port.usage().values())}
                 findings += server.findings
-            findings += _damage(opened, about)
+            findings += _damage(opened, about, everything=all)
             about["last_used"] = _last_used(opened)
             findings += _unindexed(info)
             findings += _unfinished_erasure(info)
             findings += _sessions(opened)
             findings += _calls(opened)
-            findings += _not_told(opened)
+            findings += _not_told(opened, everything=all)
             findings += _policy(opened)
-            findings += _approvals(opened)
-            findings += _duplicate_names(opened)
-            findings += _owner(opened)
+            findings += _approvals(opened, grants := _grants(opened))
+            findings += _duplicate_names(opened, everything=all)
+            findings += _owner(opened, grants if isinstance(grants, list) else [])
             for folder in _queues(place):
                 findings += _hook_queue(folder, opened.context.clock())
             findings += missing_findings(opened)
             findings += undelivered_findings(opened)
+            findings += [] if all else _left_out(opened, about)
     except StoreError as error:
         broken = code_of(error)
-        findings.append(_finding("error", error.what, "open", error.hint))
+        findings.append(problem("error", error.what, "open", error.hint))
         if any(finding.check == "chain" for finding in findings):
             broken = FINDING  # opened and verified: what failed later is part of the same damage
         elif isinstance(error, (SchemaChanged, StoreCorrupt)):
@@ -185,96 +192,6 @@ def _near(path: str) -> str:
     return path.removeprefix(here)
 
 
-def _finding(severity: str, what: str, check: str, hint: str = "", session: str = "") -> Finding:
-    return Finding(what=what, check=check, hint=hint, session=session, severity=severity)
-
-
-# -- the file -------------------------------------------------------------------------------------
-
-
-def _file(place: StorePlace) -> Iterator[Finding]:
-    """What can be checked without opening the store."""
-    path = place.url.removeprefix("sqlite:///") if place.url.startswith("sqlite:") else place.url
-    try:
-        found = os.stat(path)
-    except OSError:
-        return
-    real = os.path.realpath(path)
-    if os.path.islink(path):
-        yield _finding(
-            "note",
-            f"the store is a symbolic link to {real}",
-            "link",
-            "use the real path to be sure",
-        )
-    if not stat.S_ISREG(found.st_mode):
-        return
-    mode = stat.S_IMODE(found.st_mode)
-    if mode & 0o077:
-        what = f"other users can read or write the store (mode {mode:04o})"
-        yield _finding("warning", what, "mode", f"chmod 600 {real}")
-    if found.st_nlink > 1:
-        yield _finding(
-            "warning",
-            f"the file has {found.st_nlink} names (hard links)",
-            "links",
-            "two programs that open different names can lose commits; remove the other names",
-        )
-    yield from _wal(real)
-    yield from _filesystem(real)
-
-
-def _wal(real: str) -> Iterator[Finding]:
-    try:
-        wal = os.stat(f"{real}-wal").st_size
-    except OSError:
-        return
-    if wal > WAL_MAX:
-        yield _finding(
-            "warning",
-            f"the write-ahead log is {size(wal)}",
-            "wal",
-            "a reader has held it open for a long time; end old readers, and it shrinks by itself",
-        )
-
-
-def _filesystem(real: str) -> Iterator[Finding]:
-    kind = filesystem(real, _mounts())
-    if kind in NETWORK:
-        yield _finding(
-            "warning",
-            f"the store is on a network filesystem ({kind}), where locks and shared memory are unreliable",
-            "filesystem",
-            "move the store to a local disk",
-        )
-    elif kind in LAYERED:
-        hint = "keep the store on a volume if it must outlive the container"
-        yield _finding(
-            "note", f"the store is on a layered or shared filesystem ({kind})", "filesystem", hint
-        )
-
-
-def _mounts() -> str:
-    try:
-        with open("/proc/mounts", encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""
-
-
-def filesystem(path: str, mounts: str) -> str:
-    """The type of the filesystem that holds a path: that of the longest mount point above it."""
-    best, kind = "", ""
-    for line in mounts.splitlines():
-        fields = line.split(" ")
-        if len(fields) < 3:
-            continue
-        point = fields[1].replace("\\040", " ").rstrip("/")
-        if (path == point or path.startswith(point + "/")) and len(point) >= len(best):
-            best, kind = point, fields[2]
-    return kind
-
-
 # -- damage ---------------------------------------------------------------------------------------
 
 
@@ -282,8 +199,8 @@ def _rebuilt(store: Store) -> Finding:
     try:
         store.port.rebuild()
     except LogDamaged as error:
-        return _finding("error", error.what, "rebuild", error.hint, error.ids.get("session", ""))
-    return _finding("note", "rebuilt every index from the log", "rebuild")
+        return problem("error", error.what, "rebuild", error.hint, error.ids.get("session", ""))
+    return problem("note", "rebuilt every index from the log", "rebuild")
 
 
 def _last_used(store: Store) -> str:
@@ -292,15 +209,33 @@ def _last_used(store: Store) -> str:
     return ago(row.used, store.context.clock()) if row is not None and row.has_times else ""
 
 
-def _damage(store: Store, about: dict[str, Any]) -> Iterator[Finding]:
-    """What `verify` finds; of a large store only that it was not asked."""
-    if about["bytes"] > VERIFIED_MAX:
-        what = "the store is large, so its commits were not checked"
-        yield _finding("note", what, "verify", "stator verify")
-        return
-    report = store.verify()
-    about |= {"sessions": report.sessions, "commits": report.commits}
+def _damage(store: Store, about: dict[str, Any], *, everything: bool) -> Iterator[Finding]:
+    """What `verify` finds; of a large store, unless everything is asked for, what is wrong with its newest commits."""
+    if everything or about["bytes"] <= VERIFIED_MAX:
+        report = store.verify()
+        about |= {"sessions": report.sessions, "commits": report.commits}
+    else:
+        report = examine_newest(store.port, rows_of(store.port), most=COMMITS_MAX)
     yield from _in_words(report)
+
+
+def _left_out(store: Store, about: dict[str, Any]) -> Iterator[Finding]:
+    """What was not looked at, because it takes time in proportion to the store."""
+    parts = []
+    if about["bytes"] > VERIFIED_MAX:
+        parts.append(f"all but the newest {COMMITS_MAX} commits, and the indexes")
+    if len(list(islice(rows_of(store.port), SESSIONS_MAX + 1))) > SESSIONS_MAX:
+        parts.append(f"names in all but the {SESSIONS_MAX} sessions used last")
+    near = attention.NARROW
+    recorded = list(islice(matching(store.port, SessionQuery(mode="recorded")), near.sessions + 1))
+    if len(recorded) > near.sessions or any(row.head > near.commits for row in recorded):
+        parts.append(
+            f"what hooks reported before the newest {near.commits} commits of the {near.sessions} recorded "
+            "sessions used last"
+        )
+    if parts:
+        what = f"not looked at: {'; '.join(parts)}"
+        yield problem("note", what, "left out", "stator doctor --all")
 
 
 def _in_words(report: VerifyReport) -> Iterator[Finding]:
@@ -314,7 +249,7 @@ def _in_words(report: VerifyReport) -> Iterator[Finding]:
         yield replace(found, what=what, severity="error")
     if len(report.damages) > LISTED:
         more = f"{len(report.damages) - LISTED} more findings of verify"
-        yield _finding("error", more, "verify", "stator verify lists them all")
+        yield problem("error", more, "verify", "stator verify lists them all")
 
 
 def _unopened(place: StorePlace, refused: StoreError, code: int) -> tuple[list[Finding], int]:
@@ -324,7 +259,7 @@ def _unopened(place: StorePlace, refused: StoreError, code: int) -> tuple[list[F
     except StoreError:
         return [], code
     checked = f"{count(report.sessions, 'session')}, {count(report.commits, 'commit')}"
-    readable = _finding(
+    readable = problem(
         "note", f"it can still be read: {checked} verified", "verify", "stator verify"
     )
     return [readable, *_in_words(report)], FINDING
@@ -336,7 +271,7 @@ def _unopened(place: StorePlace, refused: StoreError, code: int) -> tuple[list[F
 def _unindexed(info: StoreInfo) -> Iterator[Finding]:
     tails = info.detail.get("tails", 0)
     if tails:
-        yield _finding(
+        yield problem(
             "note",
             f"{count(tails, 'session')} with commits that are not in the indexes yet",
             "tails",
@@ -345,19 +280,20 @@ def _unindexed(info: StoreInfo) -> Iterator[Finding]:
 
 
 def _sessions(store: Store) -> Iterator[Finding]:
-    interrupted = [view for view in store.views() if view.row.shown == "interrupted"]
-    for view in interrupted[:LISTED]:
-        yield _finding(
+    driven = matching(store.as_read, SessionQuery(status="active", mode="driven"))
+    interrupted = [row for row in driven if row.shown == "interrupted"]
+    for row in interrupted[:LISTED]:
+        yield problem(
             "note",
-            f"session {view.name} was interrupted {ago(view.row.updated, store.context.clock())}: its driver"
+            f"session {row.record.name} was interrupted {ago(row.updated, store.context.clock())}: its driver"
             " is gone, no commit is lost",
             "interrupted",
-            f"stator resume {short(view.id)}",
-            view.id,
+            f"stator resume {short(row.id)}",
+            row.id,
         )
     if len(interrupted) > LISTED:
         more = f"{len(interrupted) - LISTED} more interrupted sessions"
-        yield _finding("note", more, "interrupted", "stator ls --everywhere --status interrupted")
+        yield problem("note", more, "interrupted", "stator ls --everywhere --status interrupted")
 
 
 def _calls(store: Store) -> Iterator[Finding]:
@@ -366,10 +302,10 @@ def _calls(store: Store) -> Iterator[Finding]:
         doubtful = list(islice(attention.doubtful(store.as_read), LISTED))
         begun = store.calls(statuses=("started",), limit=1000).rows
     except StatorError as error:
-        yield _finding("error", error.what, "calls", error.hint)
+        yield problem("error", error.what, "calls", error.hint)
         return
     for row in doubtful:
-        yield _finding(
+        yield problem(
             "warning",
             f"in doubt: {row.tool}, t{row.turn} of {_named(store, row.session)}, {_when(store, row)}: "
             "it may or may not have happened",
@@ -379,7 +315,7 @@ def _calls(store: Store) -> Iterator[Finding]:
         )
     left = [row for row in begun if _has_started(store, row) and _is_lost(store, row.session)]
     for row in left[:LISTED]:
-        yield _finding(
+        yield problem(
             "warning",
             f"without an outcome: {row.tool}, call {short(row.call)}, t{row.turn} of "
             f"{short(row.session)}, which has no driver",
@@ -388,7 +324,7 @@ def _calls(store: Store) -> Iterator[Finding]:
             row.session,
         )
     for row in store.calls(tool=UNASKED, limit=LISTED).rows:
-        yield _finding(
+        yield problem(
             "note",
             f"a result without its call: {short(row.call)}, t{row.turn} of {short(row.session)}; "
             "the call itself was not recorded",
@@ -414,11 +350,12 @@ def _open_call_hint(row: CallRow) -> str:
     )
 
 
-def _not_told(store: Store) -> Iterator[Finding]:
+def _not_told(store: Store, *, everything: bool) -> Iterator[Finding]:
     """What hooks reported of agents and their transcripts do not contain."""
-    found = attention.not_told(store.as_read, store.context.clock())
+    bounds = attention.WIDE if everything else attention.NARROW
+    found = attention.not_told(store.as_read, store.context.clock(), bounds)
     for one in islice(found, LISTED):
-        yield _finding(
+        yield problem(
             "note",
             f"{count(one.count, 'commit')} of session {short(one.row.id)} ({one.row.record.name}) "
             f"{'is' if one.count == 1 else 'are'} {NOT_TOLD}: a hook reported what happened, and the agent ended "
@@ -433,7 +370,7 @@ def _unfinished_erasure(info: StoreInfo) -> Iterator[Finding]:
     """An erasure whose bytes are still in the write-ahead log."""
     if info.detail.get("unfinished"):
         who = ", ".join(f"{one.program} (pid {one.pid})" for one in info.detail["readers"])
-        yield _finding(
+        yield problem(
             "warning",
             "an erasure is not finished: its bytes may still be in the file or in the write-ahead log"
             + (f", held by {who}" if who else ""),
@@ -442,17 +379,17 @@ def _unfinished_erasure(info: StoreInfo) -> Iterator[Finding]:
         )
 
 
-def _owner(store: Store) -> Iterator[Finding]:
+def _owner(store: Store, grants: Sequence[Grant]) -> Iterator[Finding]:
     """A store that is not this user's own, and grants that answer nothing because of it."""
     if store.foreign:
-        yield _finding(
+        yield problem(
             "warning",
             f"this store is foreign: it {store.foreign}. Nothing in it acts, and hooks do not record in it",
             "owner",
             "if you know where it comes from: stator trust",
         )
-    elif old := old_grants(store):
-        yield _finding(
+    elif old := old_among(grants):
+        yield problem(
             "warning",
             f"{count(len(old), 'approval')} of a release before 0.7 answer nothing",
             "owner",
@@ -468,7 +405,7 @@ def _queues(place: StorePlace) -> list[str]:
 def _hook_queue(folder: str, now: int) -> Iterator[Finding]:
     """Hook lines that were queued and not imported, or could not be."""
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        yield _finding(
+        yield problem(
             "warning",
             f"{folder} belongs to another user: hooks of your agents cannot record here",
             "spool",
@@ -476,7 +413,7 @@ def _hook_queue(folder: str, now: int) -> Iterator[Finding]:
         )
         return
     for path in foreign_files(folder)[:LISTED]:
-        yield _finding(
+        yield problem(
             "warning",
             f"{path} belongs to another user: it is left alone, and nothing in it is imported",
             "spool",
@@ -488,7 +425,7 @@ def _hook_queue(folder: str, now: int) -> Iterator[Finding]:
         what = f"{count(queue.lines, 'hook line')} queued in {count(queue.files, 'file')}"
         if old:
             what += f", the oldest {ago(queue.since, now)}"
-        yield _finding(
+        yield problem(
             "warning" if old or queue.taken else "note",
             what + ("; a program that began to import them is gone" if queue.taken else ""),
             "spool",
@@ -496,14 +433,14 @@ def _hook_queue(folder: str, now: int) -> Iterator[Finding]:
         )
     if queue.bad or queue.torn:
         bad = count(queue.bad + queue.torn, "hook line")
-        yield _finding(
+        yield problem(
             "warning",
             f"{bad} could not be imported: damaged, cut off, or without a session",
             "spool",
             f"kept in {os.path.join(folder, BAD)}; delete it when you no longer need it",
         )
     if queue.notes:
-        yield _finding(
+        yield problem(
             "warning",
             f"a hook failed to record {count(queue.notes, 'time')}",
             "spool",
@@ -519,23 +456,33 @@ def _policy(store: Store) -> Iterator[Finding]:
         parse_proof(text)
         parse_prices(text)
     except StatorError as error:
-        yield _finding("error", f"{POLICY_FILE}: {error.what}", "policy", error.hint)
+        yield problem("error", f"{POLICY_FILE}: {error.what}", "policy", error.hint)
 
 
-def _approvals(store: Store) -> Iterator[Finding]:
+def _grants(store: Store) -> list[Grant] | StatorError:
+    """The approvals that were given in the whole store, or why they cannot be read."""
+    try:
+        return store.approvals.grants()
+    except StatorError as error:
+        return error
+
+
+def _approvals(store: Store, grants: Sequence[Grant] | StatorError) -> Iterator[Finding]:
     """Approvals whose signature does not hold, and demands that nobody can satisfy."""
     try:
-        void = [grant for grant in store.approvals.grants() if grant.state == "void"]
+        if isinstance(grants, StatorError):
+            raise grants
+        void = [grant for grant in grants if grant.state == "void"]
         text = store.context.policy()
         demand = demanded([parse_proof(text), *(rule.proof for rule in parse_policy(text))])
         approver = own_approver()
         unmet = demand == "passphrase" and not approver.public
         unmet = unmet and not os.environ.get(VARIABLE)
     except StatorError as error:
-        yield _finding("warning", error.what, "approvals", error.hint)
+        yield problem("warning", error.what, "approvals", error.hint)
         return
     for grant in void[:LISTED]:
-        yield _finding(
+        yield problem(
             "warning",
             f"approval {grant.id} of {grant.record.pattern or grant.record.tool} is void: it claims the proof "
             f"{grant.record.proof}, and no key that is known here signed it",
@@ -544,7 +491,7 @@ def _approvals(store: Store) -> Iterator[Finding]:
             grant.session,
         )
     if unmet:
-        yield _finding(
+        yield problem(
             "warning",
             f"{POLICY_FILE} demands a passphrase, and none is set: nothing can be approved",
             "approvals",
@@ -558,14 +505,19 @@ def _has_started(store: Store, row: CallRow) -> bool:
     return getattr(entry and entry.record, "status", "started") == "started"
 
 
-def _duplicate_names(store: Store) -> Iterator[Finding]:
+def _duplicate_names(store: Store, *, everything: bool) -> Iterator[Finding]:
     """Files and facts of one session whose names differ only in their Unicode form."""
-    for view in store.views():
+    reading = for_one_answer(store.as_read)
+    rows = list(islice(rows_of(reading), None if everything else SESSIONS_MAX))
+    if not everything:  # a session that cannot be read is told by itself
+        with contextlib.suppress(StatorError):
+            ahead(reading, *(read("entries", row.id, "files", "facts") for row in rows))
+    for row in rows:
         for collection, kind in (("files", "file"), ("facts", "fact")):
             try:
-                keys = [entry.key for entry in view.entries(collection)]
+                keys = [entry.key for entry in reading.entries(row.id, collection)]
             except StatorError as error:
-                yield _finding("error", error.what, "state", error.hint, view.id)
+                yield problem("error", error.what, "state", error.hint, row.id)
                 continue
             forms: dict[str, list[str]] = {}
             for key in keys:
@@ -576,12 +528,12 @@ def _duplicate_names(store: Store) -> Iterator[Finding]:
                     names = " and ".join(
                         map(ascii, sorted(alike))
                     )  # in ASCII, because on a screen they look the same
-                    yield _finding(
+                    yield problem(
                         "warning",
-                        f"one {kind} has {len(alike)} names in {short(view.id)}: {names}",
+                        f"one {kind} has {len(alike)} names in {short(row.id)}: {names}",
                         "names",
                         "they differ only in Unicode form; record the name in one form, preferably NFC",
-                        view.id,
+                        row.id,
                     )
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from heapq import nlargest
 from typing import TYPE_CHECKING, Any, cast
 
 from stator.errors import BadQuery
-from stator.model.log.query import check_limit
+from stator.model.log.query import check_limit, read
 from stator.model.values.ids import is_id, short
+from stator.runtime.base.one_answer import ahead
+from stator.runtime.base.pages import counts_of
+from stator.runtime.views.as_read import for_one_answer
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
 from stator.surfaces.cli.render.lines import Line, widest
 from stator.surfaces.cli.render.record_line import size
@@ -68,10 +73,10 @@ def du(
         usage = dict(opened.store.port.usage())
         if not getattr(opened.store.port, "remote", False):
             usage["wal"] = _wal(opened)
-        every = _sessions(opened)
-        sessions, more = every[:count], len(every) - count
+        held = opened.store.port.usage(by="recorded")
+        sessions, more = _largest(opened, held, count), len(held) - count
         if json:
-            cut = {"shown": count, "of": len(every)} if more > 0 else None
+            cut = {"shown": count, "of": len(held)} if more > 0 else None
             found = {"store": opened.place.shown, "usage": usage, "sessions": sessions, "cut": cut}
             screen.document("stator.du/1", found)
             return 0
@@ -91,7 +96,7 @@ def du(
             screen.line(line.add(f"  {row['commits']:,} commits", "dim"))
         if more > 0:
             noun = "session" if more == 1 else "sessions"
-            screen.line(Line(f"… {more:,} more {noun}: -n {len(every)}", "dim"))
+            screen.line(Line(f"… {more:,} more {noun}: -n {len(held)}", "dim"))
     return 0
 
 
@@ -125,16 +130,17 @@ def _wal(opened: OpenedStore) -> int:
         return 0
 
 
-def _sessions(opened: OpenedStore) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = []
-    for view in opened.store.views():
-        counts = view.counts
-        found.append(
-            {
-                "session": view.id,
-                "name": view.name,
-                "bytes": counts.content_bytes,
-                "commits": counts.commits,
-            }
-        )
-    return sorted(found, key=lambda row: -int(row["bytes"]))
+def _largest(opened: OpenedStore, held: Mapping[str, int], count: int) -> list[dict[str, Any]]:
+    """The sessions that hold most, with what a list shows of them."""
+    store = for_one_answer(opened.store.as_read)
+    chosen = nlargest(count, held, key=lambda session: held[session])
+    ahead(store, *(read("session", session, counted=True) for session in chosen))
+    return [
+        {
+            "session": session,
+            "name": store.session(session).record.name,
+            "bytes": held[session],
+            "commits": counts_of(store, session).commits,
+        }
+        for session in chosen
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from stator.connect import FOLDER, trust_store
@@ -45,7 +46,11 @@ def trust(store: Store, *, old_grants: bool) -> bool:
 
 def old_grants(store: Store) -> list[Grant]:
     """The grants that were recorded here by a release up to 0.6, if they are not confirmed."""
-    found = approvals.grants(store.port, now=store.context.clock())
+    return old_among(approvals.grants(store.port, now=store.context.clock()))
+
+
+def old_among(found: Iterable[Grant]) -> list[Grant]:
+    """Those of some grants that were recorded here by a release up to 0.6, if they are not confirmed."""
     return [grant for grant in found if grant.state in ("foreign", "unconfirmed") and grant.is_old]
 
 

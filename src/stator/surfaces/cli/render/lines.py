@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable
+from functools import cache
 
 from stator.model.values.late_pattern import late
 from stator.surfaces.cli.render.escape import bounded
@@ -181,9 +182,10 @@ def cells(text: str) -> int:
     """The number of columns the text takes on a terminal."""
     if text.isascii():
         return len(text)
-    return sum(_cell(char) for char in text)
+    return sum(map(_cell, text))
 
 
+@cache
 def _cell(char: str) -> int:
     if unicodedata.category(char) in ("Mn", "Me"):
         return 0
