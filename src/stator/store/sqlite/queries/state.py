@@ -459,15 +459,15 @@ def _flushed_versions(
     connection: apsw.Connection,
     place: SessionPlace,
     segment: LogSegment,
-    numbers: Iterable[int],
+    numbers: Collection[int],
     low: int,
 ) -> Iterator[tuple[int, Version]]:
     """Flushed versions of some collections in a segment after `low`.
 
-    A short range is read from the log in one go, a long one from the rows of each collection.
+    A short range is read from the log in one go, a long one, or one collection alone, from the rows of each.
     """
     upto = min(segment.upto, place.flushed) if segment.s == place.s else segment.upto
-    if upto - low > SHORT_RANGE:
+    if upto - low > SHORT_RANGE or (len(numbers) == 1 and not {CALLS, TOOLS} & set(numbers)):
         for number in numbers:
             for version in _segment_versions(connection, place, segment, number, low):
                 yield number, version
