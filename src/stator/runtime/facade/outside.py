@@ -17,13 +17,13 @@ from msgspec.structs import replace
 from stator.model.calls.approval import Scope, Verdict
 from stator.model.calls.budget import Breach, parse_amounts
 from stator.runtime.base.context import Context
-from stator.runtime.driving import approvals, budgets, lifecycle, policy, settlement
+from stator.runtime.driving import approvals, budgets, lifecycle, settlement
 from stator.runtime.driving.approvals import Grant, Waiting
 from stator.runtime.driving.budgets import Limit
 from stator.runtime.driving.lifecycle import Moved
 from stator.runtime.driving.settlement import Doubt, Settled
 from stator.runtime.driving.settlement import Verdict as Settlement
-from stator.runtime.views.as_read import as_read, for_one_answer
+from stator.runtime.views.as_read import as_read, for_one_answer, prices_in
 from stator.runtime.views.glance.needs import Needs, needs
 from stator.runtime.views.project_state import conflicts
 from stator.runtime.views.refs import find_session
@@ -56,7 +56,7 @@ def person_needs(store: port.StorePort, context: Context, *, project: str | None
     and what ended lately."""
     now = context.clock()
     reading = for_one_answer(as_read(store, context))
-    found = needs(reading, now, project=project, prices=policy.prices(context))
+    found = needs(reading, now, project=project, prices=prices_in(reading))
     answered = [
         replace(
             one, answer=approvals.waiting_call(reading, context, one.row, one.record, now).answer

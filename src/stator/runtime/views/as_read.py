@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
+from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 import msgspec
 
+from stator.errors import StatorError
+from stator.model.calls.costs import Prices
 from stator.model.log.commit import Draft
 from stator.model.log.query import (
     CallQuery,
@@ -33,6 +36,7 @@ from stator.runtime.base.asking_again import asking_again
 from stator.runtime.base.context import Context
 from stator.runtime.base.one_answer import OneAnswer, ahead, one_answer, store_itself
 from stator.runtime.base.pages import commit_at
+from stator.runtime.base.prices import prices_of
 from stator.runtime.base.watch import close_watcher
 from stator.store.port import StorePort
 
@@ -81,6 +85,14 @@ class AsRead:
     def asked_in(self) -> tuple[StorePort, Context]:
         """The store below, and the context that it is read in."""
         return store_itself(self._below), self._context
+
+    @cached_property
+    def prices(self) -> Prices | None:
+        """The prices by which readers compute costs; none if the policy file cannot be used, which `doctor` says."""
+        try:
+            return prices_of(self._context)
+        except StatorError:
+            return None
 
     # -- sessions ---------------------------------------------------------------------------------
 
@@ -340,6 +352,11 @@ def as_read(store: StorePort, context: Context) -> StorePort:
 def itself(store: StorePort) -> StorePort:
     """The store itself, whoever reads it."""
     return store.asked_in[0] if isinstance(store, AsRead) else store
+
+
+def prices_in(store: StorePort) -> Prices | None:
+    """The prices by which costs are computed for readers of this store; none below what readers see."""
+    return store.prices if isinstance(store, AsRead) else None
 
 
 def _names_check(entry: Entry) -> bool:

@@ -10,6 +10,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from stator.model.calls.costs import total
+from stator.runtime.views.as_read import prices_in
 from stator.runtime.views.spend_ledger import SessionSpend, SpendLedger
 from stator.surfaces.cli.render import amounts, times
 from stator.surfaces.http.served import served
@@ -37,8 +39,7 @@ class CostGroup(msgspec.Struct, kw_only=True):
     spend: dict[str, int] = msgspec.field(default_factory=dict)
 
     def add(self, spend: dict[str, int]) -> None:
-        for unit, amount in spend.items():
-            self.spend[unit] = self.spend.get(unit, 0) + amount
+        self.spend = total([self.spend, spend])
 
 
 class CostBar(msgspec.Struct, frozen=True):
@@ -65,7 +66,7 @@ class CostSums(msgspec.Struct, frozen=True, kw_only=True):
 def cost(request: Request) -> Response:
     found = served(request)
     ledger = _ledger(request)
-    left = ledger.advance(found.store.port)
+    left = ledger.advance(found.store.port, prices_in(found.store.as_read))
     asked = request.query_params.get("project")
     sums = _sums(request, ledger, asked)
     days = sums.days
