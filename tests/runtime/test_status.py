@@ -6,10 +6,11 @@ import pytest
 
 import stator
 from stator.errors import ApprovalNeeded
+from stator.model.calls.costs import Prices, names_money
 from stator.runtime.views.glance.listed import listed
 from stator.runtime.views.glance.status import LAST, SESSIONS_MAX, WEEK_US, status
 
-PRICES = {"claude-*": {"tokens:in": 3, "tokens:out": 15}}
+PRICES = Prices({"claude-sonnet": {"tokens:in": 3, "tokens:out": 15}})
 
 
 @stator.tool(effect="write")
@@ -149,19 +150,21 @@ def test_the_cost_is_computed_from_tokens_where_the_model_has_prices(memory):
     assert not entry(memory).cost.is_computed
     found = entry(memory, PRICES).cost
     assert found.is_computed
-    assert found.spend["money:usd"] == 2 * (3000 + 1500)
+    assert found.spend["money:usd:computed"] == 2 * (3000 + 1500)
 
 
-def test_the_cost_of_two_models_is_not_guessed(memory):
-    with_tokens(memory, "claude-sonnet", "claude-haiku")
-    assert not entry(memory, PRICES).cost.is_computed
+def test_the_cost_of_two_models_lacks_the_one_without_a_price(memory):
+    with_tokens(memory, "claude-sonnet", "claude-haiku", "claude-sonnet")
+    found = entry(memory, PRICES).cost.spend
+    assert found["money:usd:computed"] == 2 * (3000 + 1500)
+    assert found["tokens:unpriced"] == 1100
 
 
 def test_the_cost_of_a_model_without_prices_is_unknown(memory):
     with_tokens(memory, "gpt-5")
     found = entry(memory, PRICES).cost
     assert not found.is_computed
-    assert "money:usd" not in found.spend
+    assert not names_money(found.spend)
 
 
 def test_a_turn_that_failed_ends_a_session_as_failed(memory):

@@ -121,7 +121,7 @@ def _written(environ: Mapping[str, str], root: Path, store: StoreInUse) -> Proje
 def _of_repository(
     environ: Mapping[str, str], root: Path, repository: Repository, store: StoreInUse
 ) -> Project:
-    """The project that all checkouts of a repository share; a clone has that of the repository met first."""
+    """The project that all checkouts of a repository share; a clone has that of the repository that was seen first."""
     trees = [repository.home] if repository.has_main else list(linked_trees(repository.common))
     for tree in trees if repository.is_linked else ():
         if (written := _written(environ, Path(tree), store)) is not None:

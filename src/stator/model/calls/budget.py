@@ -23,6 +23,10 @@ from stator.model.sessions.lifecycle import check_budget
 MICRO = 1_000_000
 AMOUNT_MAX = 2**53 - 1
 UNKNOWN = "unknown"
+WRITE, WRITE_1H = "tokens:cache_write", "tokens:cache_write_1h"
+"""What was written to a cache, and how much of that is kept for an hour."""
+LIST = "list"
+"""The key under `prices` that says whether list prices are used."""
 
 PriceTable = Mapping[str, Mapping[str, Any]]
 """Model (a glob) → `currency` (usd) and, by unit of usage, its price for a million."""
@@ -208,17 +212,23 @@ def price(
 ) -> dict[str, int]:
     """What to add to usage: its money, and in `tokens:unpriced` how many of its tokens have no price."""
     parts = {unit: n for unit, n in usage.items() if unit.startswith("tokens:") and n}
+    hourly = min(parts.pop(WRITE_1H, 0), parts.get(WRITE, 0))
     if not parts and usage.get("tokens"):
         parts = {"tokens": usage["tokens"]}
     if isinstance(prices, Mapping):
-        return _from_table(parts, model, prices)
+        return _from_table(parts, hourly, model, prices)
     found = prices(usage, model)
     return {UNPRICED: sum(parts.values())} if found is None and parts else dict(found or {})
 
 
-def _from_table(parts: Mapping[str, int], model: str, table: PriceTable) -> dict[str, int]:
-    """By the first model that fits; rounded up to the millionth, so that a sum is never too small."""
+def _from_table(
+    parts: dict[str, int], hourly: int, model: str, table: PriceTable
+) -> dict[str, int]:
+    """By the first model that fits; rounded up to the millionth, so that a sum is never too small. `hourly`: how much
+    of what was written to a cache is kept there for an hour, which may have a price of its own."""
     prices = next((found for glob, found in table.items() if fnmatchcase(model, glob)), {})
+    if hourly and WRITE_1H in prices:
+        parts = {**parts, WRITE: parts[WRITE] - hourly, WRITE_1H: hourly}
     cost = sum(
         (count * _price(prices[unit], unit) for unit, count in parts.items() if unit in prices),
         Decimal(0),
@@ -246,11 +256,24 @@ def _price(value: Any, path: str) -> Decimal:
     return found
 
 
-def parse_prices(text: str) -> dict[str, dict[str, Any]]:
-    """The price table of a policy file: `[prices."claude-*"]` with `"tokens:in" = 3.00`, for a million."""
+def uses_list(text: str) -> bool:
+    """Whether costs are computed by the list prices that are shipped, where a policy file names no price for a model:
+    `[prices]` with `list = false` says no."""
+    return _price_tables(text).get(LIST) is not False
+
+
+def _price_tables(text: str) -> dict[str, Any]:
     table = read_policy(text).get("prices", {})
     if not isinstance(table, dict):
         raise InvalidInput('write [prices."MODEL"], once for each model', path="$.prices")
+    return table
+
+
+def parse_prices(text: str) -> dict[str, dict[str, Any]]:
+    """The price table of a policy file: `[prices."claude-*"]` with `"tokens:in" = 3.00`, for a million."""
+    table = _price_tables(text)
+    if isinstance(table.get(LIST), bool):
+        del table[LIST]
     for model, prices in table.items():
         if not isinstance(prices, dict):
             raise InvalidInput("expected a table of units and prices", path=f"$.prices.{model}")

@@ -82,7 +82,13 @@ _CLEAN_FRAMES_MAX = 1024
 _FRAME_TEXT_MAX = 64
 """Longer texts are rarely the same again."""
 _UNITS = frozenset(
-    ("tokens", *(f"tokens:{what}" for what in ("in", "out", "cache_read", "cache_write")))
+    (
+        "tokens",
+        *(
+            f"tokens:{what}"
+            for what in ("in", "out", "cache_read", "cache_write", "cache_write_1h")
+        ),
+    )
 )
 """What nearly every answer is counted in. They look like names beside a secret, and are words of ours."""
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from stator.model.calls.budget import total
+from stator.model.calls.costs import total
 
 
 class Branch(msgspec.Struct, frozen=True, kw_only=True):

@@ -193,7 +193,8 @@ def texts(blocks: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def usage_of(plain: Any) -> dict[str, int]:
-    """What a response cost, in units that add up: `tokens` is the sum of the four others.
+    """What a response cost, in units that add up: `tokens` is the sum of the next four; the last is a part of what was
+    written to a cache, kept there for an hour, which costs more.
 
     OpenAI counts cached tokens as input, Anthropic beside it; `tokens:in` is what neither read
     from a cache nor wrote to one.
@@ -201,7 +202,10 @@ def usage_of(plain: Any) -> dict[str, int]:
     usage = plain.get("usage") if isinstance(plain, dict) else None
     if not isinstance(usage, dict):
         return {}
+    hourly = 0
     if dialect(plain) == "anthropic":
+        kept = usage.get("cache_creation")
+        hourly = _count(kept, "ephemeral_1h_input_tokens") if isinstance(kept, dict) else 0
         fresh = _count(usage, "input_tokens")
         read = _count(usage, "cache_read_input_tokens")
         written = _count(usage, "cache_creation_input_tokens")
@@ -221,6 +225,7 @@ def usage_of(plain: Any) -> dict[str, int]:
         "tokens:out": said,
         "tokens:cache_read": read,
         "tokens:cache_write": written,
+        "tokens:cache_write_1h": min(hourly, written),
     }
     return {unit: amount for unit, amount in spent.items() if amount}
 

@@ -61,7 +61,7 @@ class Launch(msgspec.Struct, frozen=True):
     id: str
     start: int = 0
     process: str = ""
-    """Tells the processes of one start apart."""
+    """Distinguishes the processes of one start."""
 
 
 class Approvers(Protocol):
@@ -150,7 +150,7 @@ class Context(msgspec.Struct, frozen=True, eq=False):
     boot: Callable[[], str] = str
     """The boot of this machine and the µs since, suspended time included, as `7f0c…:81000000`; empty if unknown."""
     process: Callable[[], str] = str
-    """The process that asks, told apart from all others of this machine; empty if unknown."""
+    """The process that asks, distinct from all others of this machine; empty if unknown."""
     is_gone: Callable[[str], bool] = lambda process: False
     """Whether a process is known to have ended: only one of this machine can be."""
 

@@ -1,4 +1,4 @@
-"""Lists the calls in doubt, and settles them: records what became of each.
+"""Lists the calls in doubt, and settles them: records the outcome of each.
 
 A call can be settled long after its session was closed. One whose driver died is in doubt from that
 moment on, whether or not the session was opened since.
@@ -65,7 +65,7 @@ class OpenDoubt:
         return getattr(self.doubt, name)
 
     def settle(self, verdict: Verdict, value: Any = UNSET, *, why: str = "") -> Settled:
-        """Say what became of it: "done" (with its value, if known), "not done" or "run again"."""
+        """Record its outcome: "done" (with its value, if known), "not done" or "run again"."""
         doubt, by = self.doubt, self._context.principal
         return settle(
             self._store, self._context, doubt.call, verdict,
@@ -139,7 +139,7 @@ def settle(
     session: str | None = None,
     **said: Any,
 ) -> Settled:
-    """Record what became of a call in doubt: it was "done" (`value` is its result), "not done", or is to "run again".
+    """Record the outcome of a call in doubt: it was "done" (`value` is its result), "not done", or is to "run again".
 
     `call` is an id or the end of one; a fork that inherited the call is named by `session`. `said`: fields of
     the settlement that differ from a person's.

@@ -17,13 +17,13 @@ from msgspec.structs import replace
 from stator.model.calls.approval import Scope, Verdict
 from stator.model.calls.budget import Breach, parse_amounts
 from stator.runtime.base.context import Context
-from stator.runtime.driving import approvals, budgets, lifecycle, policy, settlement
+from stator.runtime.driving import approvals, budgets, lifecycle, settlement
 from stator.runtime.driving.approvals import Grant, Waiting
 from stator.runtime.driving.budgets import Limit
 from stator.runtime.driving.lifecycle import Moved
 from stator.runtime.driving.settlement import Doubt, Settled
 from stator.runtime.driving.settlement import Verdict as Settlement
-from stator.runtime.views.as_read import as_read, for_one_answer
+from stator.runtime.views.as_read import as_read, for_one_answer, prices_in
 from stator.runtime.views.project_state import conflicts
 from stator.runtime.views.refs import find_session
 from stator.store import port
@@ -60,7 +60,7 @@ def person_needs(store: port.StorePort, context: Context, *, project: str | None
 
     now = context.clock()
     reading = for_one_answer(as_read(store, context))
-    found = needs(reading, now, project=project, prices=policy.prices(context))
+    found = needs(reading, now, project=project, prices=prices_in(reading))
     answered = [
         replace(
             one, answer=approvals.waiting_call(reading, context, one.row, one.record, now).answer
@@ -223,7 +223,7 @@ class Doubts(_Outside):
         why: str = "",
         session: str | None = None,
     ) -> Settled:
-        """Record what became of a call: it was "done" (`value` is its result), "not done", or is to "run again".
+        """Record the outcome of a call: it was "done" (`value` is its result), "not done", or is to "run again".
 
         `session` names a fork that inherited the call, to settle the fork's own copy.
         """

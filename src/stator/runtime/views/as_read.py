@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
+from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 import msgspec
 
+from stator.errors import StatorError
+from stator.model.calls.costs import Prices
 from stator.model.log.commit import Draft
 from stator.model.log.query import (
     CallQuery,
@@ -33,6 +36,7 @@ from stator.runtime.base.asking_again import asking_again
 from stator.runtime.base.context import Context
 from stator.runtime.base.one_answer import OneAnswer, ahead, one_answer, store_itself
 from stator.runtime.base.pages import commit_at
+from stator.runtime.base.prices import prices_of
 from stator.runtime.base.watch import close_watcher
 from stator.store.port import StorePort
 
@@ -45,13 +49,13 @@ LEFT = ("in doubt", "cancelled")
 JUDGES_STEPS = ("checks", "tags", "session")
 """Collections that say how steps of a plan read."""
 FILES = 201
-"""The newest files that say how steps read: where files are read with the plan, so many of them."""
+"""The newest files that say how steps read: where files are read with the plan, at most this number."""
 LOOKED_AT = 100
 """Calls that are looked at for whether all of them are history."""
 
 
 class AsRead:
-    """A store whose answers say what became of open calls, and which steps of a plan were only claimed to be done;
+    """A store whose answers say how open calls ended, and which steps of a plan were only claimed to be done;
     everything else is the store's own."""
 
     def __init__(
@@ -81,6 +85,14 @@ class AsRead:
     def asked_in(self) -> tuple[StorePort, Context]:
         """The store below, and the context that it is read in."""
         return store_itself(self._below), self._context
+
+    @cached_property
+    def prices(self) -> Prices | None:
+        """The prices by which readers compute costs; none if the policy file cannot be used, which `doctor` says."""
+        try:
+            return prices_of(self._context)
+        except StatorError:
+            return None
 
     # -- sessions ---------------------------------------------------------------------------------
 
@@ -309,7 +321,7 @@ class OpenStore:
         self.port = asking_again(store, context)
         self.context = context
         self.as_read = as_read(self.port, context)
-        """The same store, as readers see it: with what became of calls that its logs have as open."""
+        """The same store, as readers see it: with the outcomes of calls that its logs have as open."""
 
     @property
     def foreign(self) -> str:
@@ -346,8 +358,13 @@ def as_read(store: StorePort, context: Context) -> StorePort:
 
 
 def itself(store: StorePort) -> StorePort:
-    """The store itself, whoever reads it."""
+    """The store itself, for any reader."""
     return store.asked_in[0] if isinstance(store, AsRead) else store
+
+
+def prices_in(store: StorePort) -> Prices | None:
+    """The prices by which costs are computed for readers of this store; none below what readers see."""
+    return store.prices if isinstance(store, AsRead) else None
 
 
 def _names_check(entry: Entry) -> bool:

@@ -17,7 +17,7 @@ from stator.store.port import StorePort
 MAKES = ("created", "renamed")
 """Ops after which there may be a file that was not there before."""
 COMMITS_MAX = 10_000
-"""Commits of a session of which every one is read where a summary tells what files it changed."""
+"""Commits of a session which are all read where a summary names the files that it changed."""
 NEWEST, RECORDS = 2000, 1000
 """Commits, the newest, and records of files that are read instead where there are more."""
 
@@ -96,7 +96,7 @@ def changed_lately(store: StorePort, row: SessionRow) -> tuple[list[FileChange],
 
 
 def is_long(row: SessionRow) -> bool:
-    """Whether a session has so many commits of its own that not all are read to tell what it changed."""
+    """Whether a session has too many commits of its own to read them all for what it changed."""
     return row.head - lent_upto(row.record.lineage) > COMMITS_MAX
 
 

@@ -56,7 +56,7 @@ TRIES = 5
 BATCH = 400
 """Sessions that are put into the index in one transaction, so that others get their turn."""
 FEW = 100
-"""Sessions that are told so quickly that what was appended in the meantime is left to the next question."""
+"""Sessions that are read so quickly that what was appended in the meantime is left to the next question."""
 RELATED_MAX = 10_000
 CONFLICTS_LOOKED_AT = 500
 """The newest entries of a collection that are looked at for conflicts."""

@@ -1,4 +1,4 @@
-"""Lists the rewinds of a session, and tells which part of its log still counts.
+"""Lists the rewinds of a session, and which part of its log still counts.
 
 Each rewind leaves a tag on the head it went back from, in the same transaction and just before its
 own commit; the tags are how rewinds are found again without reading the log.

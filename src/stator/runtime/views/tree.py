@@ -10,9 +10,10 @@ from stator.errors import NotFound
 from stator.model.log.query import SessionQuery, SessionRow, read
 from stator.model.log.rewinds import TAG
 from stator.model.views.tree import Branch, Tree, in_order
+from stator.runtime.base.costs import asks_cost, session_spend
 from stator.runtime.base.one_answer import ahead
 from stator.runtime.base.pages import matching
-from stator.runtime.views.as_read import for_one_answer
+from stator.runtime.views.as_read import for_one_answer, prices_in
 from stator.runtime.views.reflog import turn_at
 from stator.runtime.views.refs import rows_of
 from stator.runtime.views.spend import spent
@@ -59,6 +60,7 @@ def _tree(store: StorePort, rows: Iterable[SessionRow], *, more: bool) -> Tree:
     ahead(
         store,
         *(read("entries", one, "spend", "tags") for one in by_id),
+        *(each for one in by_id for each in asks_cost(one, prices_in(store))),
         *(read("session", one, counted=True) for one in by_id),
     )
     for row in by_id.values():
@@ -85,7 +87,7 @@ def _branch(
     """A session in its tree; `turn_of` says which turn of a session a seq is in."""
     record, parent = row.record, row.record.parent
     turn = 0
-    used = spent(store, row.id)
+    used = spent(store, row.id) | session_spend(store, row, prices_in(store))
     above = known.get(parent.session) if parent is not None else None
     if parent is not None and above is not None:
         turn = turn_of(parent.session, parent.seq) + (parent.kind == "retry")

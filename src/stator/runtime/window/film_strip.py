@@ -248,7 +248,7 @@ def _turns_around(store: StorePort, point: Point, head: Head) -> tuple[list[Turn
 
 
 def _cut(rows: list[TurnRow], most: int, end: int) -> tuple[int, list[TurnRow]]:
-    """Some turns, at most so many, and where the last of them ends; `end` is where all of them do."""
+    """Some turns, up to a limit, and where the last of them ends; `end` is where all of them do."""
     return (rows[most].first - 1 if len(rows) > most else end), rows[:most]
 
 

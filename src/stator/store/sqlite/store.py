@@ -586,9 +586,7 @@ class SqliteStore:
 
     def usage(self, *, by: UsageBy = "content", session: str | None = None) -> dict[str, int]:
         with self._reading() as db:
-            if by == "recorded":
-                return usage.recorded(db, session, self._counting, self._place)
-            return usage.usage(db, by, session)
+            return usage.usage(db, by, session, self._counting, self._place)
 
     def sql(
         self, query: str, *, row_limit: int = 1000, seconds: float = 5.0, shown: ShownCalls = ()

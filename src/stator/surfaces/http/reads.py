@@ -17,8 +17,9 @@ from stator.model.log.query import CallQuery, SessionQuery
 from stator.model.records.tables import COLLECTIONS, KINDS
 from stator.model.records.types import CallStatus
 from stator.model.sessions.lifecycle import SHOWN, recorded_status
+from stator.runtime.base.costs import spends
 from stator.runtime.base.project_flags import Trash
-from stator.runtime.views.as_read import for_one_answer
+from stator.runtime.views.as_read import for_one_answer, prices_in
 from stator.runtime.views.glance.calls import list_calls, statuses_of
 from stator.runtime.views.last_acts import acted
 from stator.surfaces.cli.render import documents, wire
@@ -91,8 +92,10 @@ def sessions(asked: Question) -> ItemPage:
         and row not in trash
         and (status is None or row.shown == status)
     ]
-    known = acted(for_one_answer(store.as_read), shown)
-    return ItemPage([documents.used_row(row) for row in known], page.cursor)
+    reading = for_one_answer(store.as_read)
+    known = acted(reading, shown)
+    spent = spends(reading, known, prices_in(reading))
+    return ItemPage(list(map(documents.used_row, known, spent)), page.cursor)
 
 
 def session(asked: Question) -> WholeDocument:

@@ -12,7 +12,8 @@ from itertools import groupby, takewhile, zip_longest
 
 import msgspec
 
-from stator.model.calls.budget import total
+from stator.model.calls.costs import MONEY, computed, is_computed, plain, total
+from stator.model.records.types import UNPRICED
 from stator.surfaces.cli.render.amounts import money
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.turns.fold import LogItem, TurnFold
@@ -192,13 +193,15 @@ def _answers(a: Lane, b: Lane) -> list[str]:
 
 
 def _cost(a: Lane, b: Lane) -> list[str]:
-    units = sorted({u for lane in (a, b) for u in lane.spend if u.startswith("money:")})
-    if len(units) != 1 or any(units[0] not in lane.spend for lane in (a, b)):
+    spends = [plain(lane.spend) for lane in (a, b)]
+    units = sorted({unit for spend in spends for unit in spend if unit.startswith(MONEY)})
+    if len(units) != 1 or any(units[0] not in spend for spend in spends):
         return []
-    less, more = sorted((lane.spend[units[0]], name) for lane, name in ((a, "A"), (b, "B")))
-    if less[0] == more[0]:
+    less, more = sorted((spend[units[0]], name) for spend, name in zip(spends, "AB", strict=True))
+    if less[0] == more[0] or any(spend.get(UNPRICED) for spend in spends):
         return []
-    return [f"{more[1]} cost {money({units[0]: more[0] - less[0]})} more"]
+    unit = computed(units[0]) if is_computed({**a.spend, **b.spend}) else units[0]
+    return [f"{more[1]} cost {money({unit: more[0] - less[0]})} more"]
 
 
 def _time(a: Lane, b: Lane) -> list[str]:

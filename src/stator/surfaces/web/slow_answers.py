@@ -50,7 +50,7 @@ class SlowAnswers:
         return None
 
     def reports(self, index: str) -> Callable[[str, int, int], None]:
-        """What a question tells how far it is."""
+        """Where a question reports how far it is."""
 
         def report(_what: str, done: int, of: int) -> None:
             self._progress[index] = IndexProgress(done, of)

@@ -6,17 +6,18 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from stator.model.calls.costs import Prices
 from stator.model.log.commit import Commit, Large
 from stator.model.log.query import Counts, Read, SessionQuery, SessionRow, read
 from stator.model.records.types import CallRecord, RevisionRecord
 from stator.model.views.open_calls import waits
 from stator.model.views.recap import SessionRecap, asked_in
 from stator.model.views.why import words_of
+from stator.runtime.base.costs import asks_cost, session_spend
 from stator.runtime.base.one_answer import ahead
 from stator.runtime.base.project_flags import Trash
 from stator.runtime.base.project_session import asks_known, known
-from stator.runtime.views.as_read import for_one_answer, to_settle
-from stator.runtime.views.browse.turns import spend_of
+from stator.runtime.views.as_read import for_one_answer, prices_in, to_settle
 from stator.runtime.views.last_acts import acted, asks_last_act
 from stator.store.port import StorePort
 
@@ -73,7 +74,7 @@ def session_page(
             break
     gone = _trashed(store, [*live, *rest])
     live, rest = ([row for row in rows if row.id not in gone] for rows in (live, rest))
-    ahead(store, *(one for row in [*live, *rest] for one in _asks(row)))
+    ahead(store, *(one for row in [*live, *rest] for one in _asks(row, prices_in(store))))
     # The store lists them by their newest commits, and a tag is one. People look for what an agent did last.
     rest = sorted(acted(store, rest), key=lambda row: (not row.has_times, -row.used))
     return SessionPage(
@@ -103,21 +104,20 @@ def _trashed(store: StorePort, rows: Sequence[SessionRow]) -> set[str]:
     return Trash(store).among(rows)
 
 
-def _asks(row: SessionRow) -> Iterator[Read]:
+def _asks(row: SessionRow, prices: Prices | None) -> Iterator[Read]:
     yield read("session", row.id, counted=True)
-    yield read(
-        "entries", row.id, "spend", "calls", "revisions", limit={"calls": 50, "revisions": 1}
-    )
+    yield read("entries", row.id, "calls", "revisions", limit={"calls": 50, "revisions": 1})
     yield read("turns", row.id, limit=1, prompts=True)
     yield read("turns", row.id, newest_first=True, limit=1)
     yield read("commits", row.id, newest_first=True, limit=NEWEST, load=False)
     yield asks_last_act(row.id)
+    yield from asks_cost(row.id, prices)
 
 
 def _listed(store: StorePort, row: SessionRow) -> PagedSession:
     counts = store.session(row.id, counted=True).counts or Counts()
     limits = {"calls": 50, "revisions": 1}
-    entries = store.entries(row.id, "spend", "calls", "revisions", limit=limits)
+    entries = store.entries(row.id, "calls", "revisions", limit=limits)
     calls = [e.record for e in entries if isinstance(e.record, CallRecord)]
     records = [e.record for e in entries if isinstance(e.record, RevisionRecord)]
     first = store.turns(row.id, limit=1, prompts=True)
@@ -140,7 +140,7 @@ def _listed(store: StorePort, row: SessionRow) -> PagedSession:
     return PagedSession(
         row=row,
         recap=recap,
-        spend=spend_of(entries),
+        spend=session_spend(store, row, prices_in(store)),
         doubts=len(to_settle(store, row.id)),
         waiting=sum(map(waits, calls)),
         failed=counts.failed,

@@ -13,21 +13,21 @@ from typing import Any
 import msgspec
 
 from stator.errors import NotFound
+from stator.model.calls.costs import Prices
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Op, Put, Version, first_ops
 from stator.model.log.query import CallQuery, CallRow, Counts, Read, SessionRow, TurnRow, read
 from stator.model.records.types import (
     CallRecord,
     ChildRecord,
-    Entry,
     FileRecord,
     PlanRecord,
     SettingRecord,
-    SpendRecord,
 )
 from stator.model.views.open_calls import waits
+from stator.runtime.base.costs import asks_cost, session_spend
 from stator.runtime.base.one_answer import ahead
-from stator.runtime.views.as_read import for_one_answer, read_ahead, to_settle
+from stator.runtime.views.as_read import for_one_answer, prices_in, read_ahead, to_settle
 from stator.runtime.views.glance.calls import list_calls
 from stator.runtime.views.reflog import rewinds
 from stator.store.port import StorePort
@@ -53,6 +53,8 @@ class SessionHead(msgspec.Struct, frozen=True, kw_only=True):
     row: SessionRow
     counts: Counts
     spend: dict[str, int]
+    """With its money, as far as it is named or there are prices."""
+    prices: Prices | None
     settings: dict[str, object]
     open_calls: list[CallRecord]
     """Calls without an outcome, as readers see them."""
@@ -118,7 +120,8 @@ def read_head(store: StorePort, session: str) -> SessionHead:
     return SessionHead(
         row=row,
         counts=row.counts or Counts(),
-        spend=spend_of(store.entries(session, "spend")),
+        spend=session_spend(store, row, prices_in(store)),
+        prices=prices_in(store),
         settings={one.name: one.value for one in settings if isinstance(one, SettingRecord)},
         open_calls=calls,
         doubts=len(to_settle(store, session)),
@@ -136,12 +139,6 @@ def head_of(store: StorePort, session: str) -> SessionHead:
     store = for_one_answer(store)
     read_ahead_head(store, session)
     return read_head(store, session)
-
-
-def spend_of(entries: Iterable[Entry]) -> dict[str, int]:
-    """What was spent, by unit."""
-    records = (entry.record for entry in entries)
-    return {one.unit: one.amount for one in records if isinstance(one, SpendRecord)}
 
 
 def newest_turns(store: StorePort, session: str, *, before: int = 0) -> ReadTurns:
@@ -197,7 +194,8 @@ def range_of(store: StorePort, session: str, after: int, upto: int) -> ReadTurns
 def read_ahead_head(store: StorePort, session: str, *also: Read) -> None:
     """Read in one call what every page about a session shows."""
     limits = {"calls": OPEN_MAX, "plan": OPEN_MAX, "files": FILES_MAX}
-    more = [read("session", session, counted=True), *also]
+    prices = asks_cost(session, prices_in(store))
+    more = [read("session", session, counted=True), *prices, *also]
     read_ahead(store, session, *HEAD, limit=limits, also=more)
 
 
@@ -292,10 +290,11 @@ def _children(store: StorePort, commits: Sequence[Commit]) -> dict[str, ReadChil
     if not wanted:
         return {}
     newest = {"newest_first": True, "limit": WORDS, "load": False}
+    prices = prices_in(store)
     ahead(
         store,
         *(read("session", one, counted=True) for one in wanted),
-        *(read("entries", one, "spend") for one in wanted),
+        *(each for one in wanted for each in asks_cost(one, prices)),
         *(read("commits", one, **newest) for one in wanted),
     )
     found: dict[str, ReadChild] = {}
@@ -307,7 +306,7 @@ def _children(store: StorePort, commits: Sequence[Commit]) -> dict[str, ReadChil
         found[one] = ReadChild(
             row=row,
             counts=row.counts or Counts(),
-            spend=spend_of(store.entries(one, "spend")),
+            spend=session_spend(store, row, prices),
             newest=store.commits(one, newest_first=True, limit=WORDS, load=False),
         )
     return found

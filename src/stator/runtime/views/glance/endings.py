@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from stator.model.calls.costs import Prices
 from stator.model.log.commit import Commit
 from stator.model.log.query import Read, SessionRow, read
 from stator.model.log.shown_text import cut_short
@@ -13,7 +14,7 @@ from stator.model.records.types import PlanRecord, RevisionRecord
 from stator.model.sessions.lifecycle import lent_upto
 from stator.model.views.why import words_of
 from stator.runtime.base.one_answer import ahead
-from stator.runtime.views.glance.listed import ListedSession, Prices, asks_listed, listed
+from stator.runtime.views.glance.listed import ListedSession, asks_listed, listed
 from stator.store.port import StorePort
 
 NEWEST = 12
@@ -48,8 +49,7 @@ def endings(
     store: StorePort, rows: Sequence[SessionRow], prices: Prices | None = None
 ) -> list[Ending]:
     """How these sessions ended, in one call of a store for one question that has read their plans."""
-    priced = bool(prices)
-    more = (one for row in rows for one in asks_listed(row, priced=priced))
+    more = (one for row in rows for one in asks_listed(row, prices))
     ahead(store, *more, *(_newest(row) for row in rows))
     return [_ending(store, one) for one in listed(store, rows, prices)]
 

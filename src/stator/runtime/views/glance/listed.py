@@ -5,22 +5,16 @@ All sessions of a list are read in one call, because a store at a distance would
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from stator.model.calls.costs import Prices, added, is_computed, with_unpriced
 from stator.model.log.commit import Commit
 from stator.model.log.query import Read, SessionRow, read
-from stator.model.records.types import (
-    UNPRICED,
-    CallRecord,
-    RevisionRecord,
-    SettingRecord,
-    SpendRecord,
-)
-from stator.model.sessions.lifecycle import lent_upto
+from stator.model.records.types import CallRecord, RevisionRecord
 from stator.model.views.open_calls import waits
+from stator.runtime.base.costs import asks_cost, session_spend
 from stator.runtime.base.one_answer import ahead
 from stator.runtime.views.as_read import for_one_answer, to_settle
 from stator.runtime.views.file_changes import asks_changed, changed_by
@@ -29,7 +23,6 @@ from stator.store.port import StorePort
 COMMITS_MAX = 5000
 """Of a session with more commits, the files that it changed are not counted: all of them would be read."""
 COLLECTIONS = ("spend", "calls", "revisions", "tags")
-Prices = Mapping[str, Mapping[str, Any]]
 _STOPPED = {"error": "failed", "budget": "budget", "lease lost": "lease lost"}
 """How a session ended that was paused, by the reason for it: who left it without one is not said to have stopped it."""
 _BROKEN_OFF = ("interrupted", "aborted", "cancelled")
@@ -39,8 +32,11 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     """What a session used, by unit."""
 
     spend: dict[str, int] = {}
-    is_computed: bool = False
-    """Whether its money was worked out here, from tokens and prices; the session itself names none."""
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether a part of its money was worked out here, from tokens and prices."""
+        return is_computed(self.spend)
 
 
 class ListedSession(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,11 +59,11 @@ def listed(
 ) -> list[ListedSession]:
     """What a list says of these sessions, in one call of the store."""
     store = for_one_answer(store)
-    ahead(store, *(one for row in rows for one in asks_listed(row, priced=bool(prices))))
+    ahead(store, *(one for row in rows for one in asks_listed(row, prices)))
     return [_listed(store, row, prices) for row in rows]
 
 
-def asks_listed(row: SessionRow, *, priced: bool) -> Iterator[Read]:
+def asks_listed(row: SessionRow, prices: Prices | None) -> Iterator[Read]:
     """What is read of every session of a list."""
     yield read("entries", row.id, *COLLECTIONS)
     if row.turns:
@@ -75,7 +71,7 @@ def asks_listed(row: SessionRow, *, priced: bool) -> Iterator[Read]:
         yield read("turns", row.id, limit=1, prompts=True)
     if row.head <= COMMITS_MAX:
         yield from asks_changed(row)
-    yield from asks_cost(row, priced=priced)
+    yield from asks_cost(row.id, prices)
 
 
 def _listed(store: StorePort, row: SessionRow, prices: Prices | None) -> ListedSession:
@@ -124,59 +120,11 @@ def _ended(store: StorePort, row: SessionRow, revisions: Sequence[RevisionRecord
 
 
 def cost(store: StorePort, row: SessionRow, prices: Prices | None = None) -> Cost:
-    """What a session used. Its money is computed if it names none, all of it was one model's, and that has prices."""
-    records = (entry.record for entry in store.entries(row.id, "spend"))
-    spend = {record.unit: record.amount for record in records if isinstance(record, SpendRecord)}
-    if not prices or "tokens" not in spend or any(unit.startswith("money:") for unit in spend):
-        return Cost(spend=spend)
-    models = _models(store, row)
-    if len(models) != 1:
-        return Cost(spend=spend)
-    from stator.model.calls.budget import price  # few projects have a table of prices
-
-    used = {unit: amount for unit, amount in spend.items() if unit != UNPRICED}
-    found = price(used, models.pop(), prices)
-    has_money = any(unit.startswith("money:") for unit in found)
-    return Cost(spend={**used, **found}, is_computed=True) if has_money else Cost(spend=spend)
-
-
-def asks_cost(row: SessionRow, *, priced: bool) -> Iterator[Read]:
-    """What `cost` reads of a session; `priced` if there are prices."""
-    yield read("entries", row.id, "spend")
-    if priced:
-        yield _asks_models(row)
-
-
-def _asks_models(row: SessionRow) -> Read:
-    after = lent_upto(row.record.lineage)
-    return read("versions", row.id, after=after, upto=row.head, collections=("settings",))
-
-
-def _models(store: StorePort, row: SessionRow) -> set[str]:
-    """The models that a session ran with."""
-    asked = _asks_models(row)
-    versions = store.versions(*asked.args, **asked.options)
-    records = (getattr(version.op, "record", None) for version in versions)
-    return {
-        record.value
-        for record in records
-        if isinstance(record, SettingRecord)
-        and record.name == "model"
-        and isinstance(record.value, str)
-    }
+    """What a session used, with its money if it names it, or as far as there are prices."""
+    return Cost(spend=session_spend(store, row, prices))
 
 
 def total(found: Sequence[Cost]) -> Cost:
-    """The sum of what several sessions used. Tokens of a session without money have no price, so that the sum of
-    the money says that it lacks them."""
-    spend: dict[str, int] = {}
-    for one in found:
-        for unit, amount in _with_unpriced(one.spend).items():
-            spend[unit] = spend.get(unit, 0) + amount
-    return Cost(spend=spend, is_computed=any(one.is_computed for one in found))
-
-
-def _with_unpriced(spend: Mapping[str, int]) -> Mapping[str, int]:
-    if not spend.get("tokens") or any(unit.startswith("money:") for unit in spend):
-        return spend
-    return {**spend, UNPRICED: spend["tokens"]}
+    """The sum of what several sessions used. Tokens of a session without money have no price, so that the sum says
+    that it lacks them."""
+    return Cost(spend=added(*(with_unpriced(one.spend) for one in found)))

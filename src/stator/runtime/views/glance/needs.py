@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from stator.model.calls.costs import Prices
 from stator.model.log.commit import Commit
 from stator.model.log.query import CallQuery, Read, SessionQuery, SessionRow, read
 from stator.model.records.types import (
@@ -26,13 +27,13 @@ from stator.model.values.ids import retype
 from stator.model.views.checked import NO_CHECK
 from stator.model.views.open_calls import HISTORY_US, waits
 from stator.model.views.project_state import StateEntry
+from stator.runtime.base.costs import asks_cost
 from stator.runtime.base.one_answer import ahead
 from stator.runtime.base.pages import commit_at
 from stator.runtime.base.project_flags import Trash
 from stator.runtime.views.as_read import for_one_answer, itself_asked, to_settle
 from stator.runtime.views.checked import read_steps_ahead
 from stator.runtime.views.glance.endings import Ending, endings
-from stator.runtime.views.glance.listed import Prices, asks_cost
 from stator.runtime.views.glance.overview import look
 from stator.runtime.views.glance.status import AtWork
 from stator.runtime.views.last_acts import acted, asks_last_act
@@ -177,7 +178,7 @@ class _NeedsReader:
             if each in running:
                 reads.append(read("entries", each, "files", limit={"files": FILES_MAX}))
         for row in self._active:
-            reads += asks_cost(row, priced=bool(self._prices))
+            reads += asks_cost(row.id, self._prices)
         reads += (asks_last_act(row.id) for row in self._recent)
         ahead(self._store, *reads)
         asked = [self._store.session(each) for each in self._open]

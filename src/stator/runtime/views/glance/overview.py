@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from stator.model.calls.costs import Prices
 from stator.model.log.query import CallQuery, SessionQuery, SessionRow
 from stator.model.records.types import CallRecord, PlanRecord
 from stator.model.views.open_calls import waits
@@ -18,7 +19,7 @@ from stator.runtime.views.as_read import (
     unplaced_in,
 )
 from stator.runtime.views.glance.calls import list_calls
-from stator.runtime.views.glance.listed import Cost, Prices, cost
+from stator.runtime.views.glance.listed import Cost, cost
 from stator.runtime.views.last_acts import acted
 from stator.store.port import StorePort
 

@@ -10,10 +10,9 @@ from datetime import date, timedelta
 
 import msgspec
 
-from stator.model.records.types import UNPRICED
+from stator.model.calls.costs import MONEY, added, with_unpriced
 from stator.runtime.views.spend_ledger import SessionSpend, SpendPart
 
-MONEY = "money:"
 _CACHED = "tokens:cache_read"
 
 GroupName = Callable[[SessionSpend, SpendPart | None], str]
@@ -30,8 +29,8 @@ class SpendGroup(msgspec.Struct, kw_only=True):
     spend: dict[str, int] = msgspec.field(default_factory=dict)
 
     def add(self, spend: dict[str, int]) -> None:
-        for unit, amount in spend.items():
-            self.spend[unit] = self.spend.get(unit, 0) + amount
+        """Add what a part cost. If it has no money, its tokens have no price, and the sum shows that it lacks them."""
+        self.spend = added(self.spend, with_unpriced(spend))
 
     @property
     def money(self) -> int:
@@ -53,26 +52,19 @@ def grouped(spent: Iterable[SessionSpend], name: GroupName) -> list[SpendGroup]:
             group.sessions += 1
             group.silent += not one.parts
         for part in one.parts:
-            found[name(one, part)].add(with_unpriced(part.spend))
+            found[name(one, part)].add(part.spend)
     return sorted(found.values(), key=lambda one: (-one.money, -one.tokens, one.name))
 
 
 def summed(spent: Iterable[SessionSpend]) -> SpendGroup:
-    """What all of them cost. Tokens of a part without money have no price, so that the sum says that it lacks them."""
+    """What all of them cost."""
     whole = SpendGroup(name="")
     for one in spent:
         whole.sessions += 1
         whole.silent += not one.parts
         for part in one.parts:
-            whole.add(with_unpriced(part.spend))
+            whole.add(part.spend)
     return whole
-
-
-def with_unpriced(spend: dict[str, int]) -> dict[str, int]:
-    """What was spent; where it has tokens and no money, with that all of them have no price."""
-    if not spend.get("tokens") or any(unit.startswith(MONEY) for unit in spend):
-        return spend
-    return {**spend, UNPRICED: spend["tokens"]}
 
 
 def day_of(part: SpendPart | None) -> str:

@@ -10,19 +10,19 @@ from itertools import islice
 
 import msgspec
 
+from stator.model.calls.costs import Prices
 from stator.model.log.commit import Commit
 from stator.model.log.query import Read, SessionQuery, SessionRow, read
 from stator.model.records.types import CallRecord, PlanRecord
 from stator.model.values.ids import retype
 from stator.model.views.open_calls import HISTORY_US
+from stator.runtime.base.costs import asks_cost, asks_models
 from stator.runtime.base.one_answer import ahead
 from stator.runtime.base.project_flags import Trash
 from stator.runtime.views.as_read import JUDGES_STEPS, for_one_answer
 from stator.runtime.views.glance.listed import (
     Cost,
     ListedSession,
-    Prices,
-    asks_cost,
     asks_listed,
     cost,
     listed,
@@ -109,8 +109,9 @@ def status(
     last = list(islice(by_last_act(store, rested), LAST))
     week = _used_since(store, rows, now - WEEK_US)
     looked = at_work[:LOOKED_MAX]
-    ahead(store, *_asks(looked, last, week, priced=bool(prices)))
-    ahead(store, *(one for row in looked for one in _asks_calls(store, row)))
+    ahead(store, *_asks(looked, last, week, prices))
+    priced = asks_models(store, [row.id for row in (*looked, *week)], prices)
+    ahead(store, *(one for row in looked for one in _asks_calls(store, row)), *priced)
     seen = [look(store, row, prices) for row in acted(store, looked)]
     return ProjectStatus(
         sessions=len(store.heads({}, project=project, others=True)),
@@ -164,17 +165,16 @@ def _asks(
     looked: Sequence[SessionRow],
     last: Sequence[SessionRow],
     week: Sequence[SessionRow],
-    *,
-    priced: bool,
+    prices: Prices | None,
 ) -> Iterator[Read]:
     for row in looked:
         yield read("entries", row.id, "calls", "plan", "spend", *JUDGES_STEPS)
         yield read("head", row.id)
     for row in last:
         yield read("entries", row.id, "plan", *JUDGES_STEPS)
-        yield from asks_listed(row, priced=priced)
+        yield from asks_listed(row, prices)
     for row in (*looked, *week):
-        yield from asks_cost(row, priced=priced)
+        yield from asks_cost(row.id, None)
 
 
 def _asks_calls(store: StorePort, row: SessionRow) -> Iterator[Read]:

@@ -39,9 +39,9 @@ class DoubtStory(msgspec.Struct, frozen=True, kw_only=True):
     prompt: Commit | None
     """The commit of the turn that it was made in: what was asked for."""
     said: ModelWords | None
-    """What the agent said before it, in the same turn."""
+    """The words of the agent before it, in the same turn."""
     answer: Commit | None
-    """What came back, where something did that tells nothing certain."""
+    """What came back, where that settles nothing."""
     again: list[CallRow]
     """Later calls with the same arguments, in the same session; the oldest first."""
     followed: int

@@ -39,7 +39,7 @@ RECORD_VIEWS = {
 
 Values = dict[str, Any]
 Keyed = tuple[Values, tuple[Any, ...]]
-"""The columns of a row by name, and what tells the row apart from others."""
+"""The columns of a row by name, and what distinguishes the row from others."""
 
 
 class PostgresRows:

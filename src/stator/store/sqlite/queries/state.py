@@ -464,11 +464,12 @@ def _flushed_versions(
 ) -> Iterator[tuple[int, Version]]:
     """Flushed versions of some collections in a segment after `low`.
 
-    A short range is read from the log in one go, and so is any that is asked for what has no rows; else a long one is
-    read from the rows of each collection.
+    A short range is read from the log in one go, and so is any that is asked for what has no rows; else a long one, or
+    one collection alone, is read from the rows of each collection.
     """
     upto = min(segment.upto, place.flushed) if segment.s == place.s else segment.upto
-    if upto - low > SHORT_RANGE and CALLS not in numbers and TOOLS not in numbers:
+    has_rows = CALLS not in numbers and TOOLS not in numbers
+    if has_rows and (upto - low > SHORT_RANGE or len(numbers) == 1):
         for number in numbers:
             rows = many(connection, SQL["rec_forward"], (segment.s, number, low, segment.upto))
             for row in rows:

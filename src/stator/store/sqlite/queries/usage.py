@@ -24,8 +24,12 @@ from stator.store.sqlite.queries.session_counts import Counting
 INDEXES, FREE = "(indexes)", "(free)"
 
 
-def usage(db: apsw.Connection, by: UsageBy, session: str | None) -> dict[str, int]:
+def usage(
+    db: apsw.Connection, by: UsageBy, session: str | None, counting: Counting, placed: FindPlace
+) -> dict[str, int]:
     """Bytes of the file, or of one session's own commits."""
+    if by == "recorded":
+        return _recorded(db, session, counting, placed)
     low, high = 0, 2**63 - 1
     if session is not None:
         s = places.load_place(db, session).s
@@ -43,7 +47,7 @@ def usage(db: apsw.Connection, by: UsageBy, session: str | None) -> dict[str, in
     return dict(found.most_common())
 
 
-def recorded(
+def _recorded(
     db: apsw.Connection, session: str | None, counting: Counting, placed: FindPlace
 ) -> dict[str, int]:
     """Bytes of content before compression by session, newest first; only those that have a tail are counted."""

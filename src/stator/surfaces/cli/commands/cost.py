@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from stator.errors import BadQuery
+from stator.model.calls.costs import is_computed, names_money, plain
 from stator.model.log.query import SessionQuery, check_limit
 from stator.runtime.base.pages import matching
+from stator.runtime.views.as_read import prices_in
 from stator.runtime.views.glance import spend_groups
 from stator.runtime.views.glance.spend_groups import GroupName, SpendGroup
 from stator.runtime.views.spend import tree
@@ -148,7 +150,7 @@ def _spent(scope: QuestionScope, floor: int) -> Spent:
         )
         ids = [row.id for row in islice(rows, SESSIONS_MAX + 1)]
         is_cut = len(ids) > SESSIONS_MAX
-    spent = SpendLedger(times.day).read(store, ids[:SESSIONS_MAX])
+    spent = SpendLedger(times.day, prices_in(store)).read(store, ids[:SESSIONS_MAX])
     if floor:
         first = times.day(floor)
         spent = [
@@ -206,17 +208,13 @@ def _heading(screen: Screen, scope: QuestionScope, found: Spent, now: int) -> No
     price = amounts.money(whole.spend)
     screen.line(Line(price if price != amounts.UNKNOWN else "cost –", "bold").add(f" · {used}"))
     lacking = sum(
-        any(part.spend.get("tokens") and not _has_money(part.spend) for part in one.parts)
+        any(part.spend.get("tokens") and not names_money(part.spend) for part in one.parts)
         for one in found.spent
     )
     if lacking:
         words = f"{lacking:,} of {count(whole.sessions, 'session')} used tokens of unknown price"
         screen.line(Line(f"{words}; prices: stator.toml", "dim"))
     screen.line()
-
-
-def _has_money(spend: dict[str, int]) -> bool:
-    return any(unit.startswith(spend_groups.MONEY) for unit in spend)
 
 
 def _glance(
@@ -309,5 +307,6 @@ def _as_json(one: SpendGroup, by: str, label: str) -> dict[str, Any]:
         "tokens": amounts.fresh_tokens(one.spend),
         "cached": amounts.cached_tokens(one.spend) or None,
         "cost": None if money == amounts.UNKNOWN else money,
-        "spend": one.spend,
+        "computed": is_computed(one.spend),
+        "spend": plain(one.spend),
     }

@@ -66,7 +66,7 @@ NAME_MAX = 32
 VERIFIED_MAX = 2**19
 """Bytes of a store that is verified as a whole unless asked otherwise: that takes a tenth of a second."""
 COMMITS_MAX = 200
-"""Of a larger one, so many of its newest commits are checked."""
+"""Of a larger one, this number of its newest commits is checked."""
 SESSIONS_MAX = 50
 """Sessions, those used last, in which names that look alike are looked for unless asked otherwise."""
 UNASKED = "?"

@@ -12,6 +12,7 @@ from stator.model.log.query import CallQuery, CallRow, check_limit
 from stator.model.records.tables import KINDS, QUIET
 from stator.model.records.types import FileRecord
 from stator.model.views.unplaced import Unplaced
+from stator.runtime.base.costs import model_in
 from stator.runtime.base.watch import LAST_S
 from stator.runtime.facade.view import SessionView
 from stator.runtime.tails.tail import Tailing
@@ -166,6 +167,8 @@ class _Turns:
         self.reverse = reverse
         self.times = view.row.has_times
         self.left = _left_at(view)
+        self.prices = opened.prices()
+        self.model = model_in(view.entries("settings"))
         paths = (entry.record for entry in view.entries("files", limit=FILES_READ))
         self.base = base_of(one.path for one in paths if isinstance(one, FileRecord))
 
@@ -194,7 +197,9 @@ class _Turns:
             turn = list(group)
             if not self.reverse:
                 turn.reverse()
-            yield fold(turn, self._unanswered(turn), self.base, times=self.times)
+            yield fold(
+                turn, self._unanswered(turn), self.base, times=self.times, prices=self.prices, model=self.model
+            )  # fmt: skip
 
     def _unanswered(self, turn: list[Commit]) -> dict[str, CallRow]:
         """How calls ended whose outcome is not among the commits of their turn."""

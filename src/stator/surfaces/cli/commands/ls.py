@@ -12,6 +12,7 @@ from stator.errors import BadQuery
 from stator.model.log.query import SessionQuery, SessionRow, check_limit
 from stator.model.sessions.lifecycle import SHOWN, recorded_status
 from stator.model.values.ids import short
+from stator.runtime.base.costs import spends
 from stator.runtime.base.pages import matching
 from stator.runtime.base.project_flags import Trash, in_trash, tombstones
 from stator.runtime.views.as_read import for_one_answer
@@ -87,9 +88,9 @@ def ls(
 ) -> int:
     """List sessions with their tokens, cost and end, most recently used first.
 
-    FILES counts the files that a session changed. A cost with ~ was computed from tokens and the prices in
-    stator.toml; – is unknown. ENDED says how it ended, what asks for you first: waiting (for approval), in doubt,
-    active, interrupted, failed, pushed or committed (to version control), ok.
+    FILES counts the files that a session changed. A cost with ~ was computed from tokens and prices (those of
+    stator.toml, else list prices), one with > lacks something; – is unknown. ENDED says how it ended, what asks for you
+    first: waiting (for approval), in doubt, active, interrupted, failed, pushed or committed (to version control), ok.
 
     Parameters
     ----------
@@ -111,8 +112,10 @@ def ls(
         project = None if everywhere else opened.project
         found = list(islice(_matching(opened, project, asked), wanted + 1))
         if json:
-            for row in found[:wanted]:
-                screen.item(used_row(row))
+            rows = found[:wanted]
+            reading = for_one_answer(opened.store.as_read)
+            for row, spend in zip(rows, spends(reading, rows, opened.prices()), strict=True):
+                screen.item(used_row(row, spend))
         else:
             screen.lines(
                 _lines(opened, found[:wanted], screen.width, projects=everywhere, long=long)
@@ -221,7 +224,7 @@ def _cells(one: ListedSession, now: int, project: str, *, long: bool) -> list[Li
         files if one.files is None or one.files else "",
         amounts.tokens(spend) if row.turns else "",
         Line(amounts.cached(spend) if row.turns else "", "dim"),
-        amounts.money(spend, is_computed=one.cost.is_computed) if row.turns else "",
+        amounts.money(spend) if row.turns else "",
         Line(one.ended or amounts.UNKNOWN, ENDED_STYLES.get(one.ended, "dim")),
         Line(prompt_beside_name(one), "dim"),
         Line(project, "dim"),

@@ -264,7 +264,7 @@ def _details(view: SessionView, opened: OpenedStore) -> Iterator[Line]:
     )
     spent = cost(opened.store.as_read, row, opened.prices())
     if used := amounts.tokens_in_words(spent.spend):
-        price = amounts.money(spent.spend, is_computed=spent.is_computed)
+        price = amounts.money(spent.spend)
         yield pair("spent", f"{used}, cost {price}")
     yield pair("head", head.hash)
     yield pair("store", f"{opened.place.shown} ({opened.place.why})")

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stator.connect import USERS, StorePlace, locate
+from stator.model.calls.costs import plain
 from stator.model.log.commit import Commit
 from stator.model.values.ids import short
 from stator.runtime.views.glance.listed import Cost, ListedSession
@@ -62,7 +63,7 @@ WORDS = {
     "budget": "budget",
     "resume": "interrupted",
 }
-"""What is said of each thing that needs a person."""
+"""The words for each thing that needs a person."""
 
 
 def status(
@@ -76,7 +77,8 @@ def status(
 
     Needs you: calls in doubt, calls that wait for approval, steps that are claimed to be done and have a check,
     budgets that are used up, sessions that were interrupted; each with the command that acts. This week is the last
-    seven days. A cost with ~ was computed from tokens and the prices in stator.toml; – is unknown.
+    seven days. A cost with ~ was computed from tokens and prices (those of stator.toml, else list prices), one with >
+    lacks something; – is unknown.
     """
     place = locate(store)
     with Screen(json=json, pager=not no_pager) as screen:
@@ -299,7 +301,7 @@ def _last_cells(one: ListedSession, now: int) -> list[Line | str]:
 
 
 def _money(cost: Cost) -> str:
-    return amounts.money(cost.spend, is_computed=cost.is_computed)
+    return amounts.money(cost.spend)
 
 
 def _week(found: ProjectStatus, width: int) -> Iterator[Line]:
@@ -408,4 +410,4 @@ def _row_json(row: Any) -> dict[str, Any]:
 
 
 def _cost_json(cost: Cost) -> dict[str, Any]:
-    return {"spend": cost.spend, "computed": cost.is_computed}
+    return {"spend": plain(cost.spend), "computed": cost.is_computed}

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from stator.errors import BadQuery
+from stator.model.calls.costs import plain
 from stator.model.values.ids import short
 from stator.model.views.unplaced import Unplaced, calls_of
 from stator.runtime.base.context import nap
@@ -135,7 +136,7 @@ def _cells(one: Overview, now: int) -> list[Line | str]:
         Line(f"{one.done}/{one.total}" if one.total else "", "dim"),
         amounts.tokens(one.cost.spend),
         Line(amounts.cached(one.cost.spend), "dim"),
-        amounts.money(one.cost.spend, is_computed=one.cost.is_computed),
+        amounts.money(one.cost.spend),
     ]
 
 
@@ -182,7 +183,7 @@ def as_json(one: Overview, now: int) -> dict[str, Any]:
         else {**(wire.record(call) or {}), "since": one.since, "elapsed": now - one.since},
         "calls": one.calls,
         "plan": {"done": one.done, "total": one.total},
-        "spend": one.cost.spend,
+        "spend": plain(one.cost.spend),
         "computed": one.cost.is_computed,
         "waiting": [
             {"what": w.what, "call": w.call or None, "tool": w.tool or None} for w in one.waiting

@@ -51,7 +51,7 @@ def tree(
         if project and (what or session is not None):
             raise BadQuery("name a session or --project, not both")
         if project:
-            found = project_tree(opened.store.port, opened.project or None, limit=wanted)
+            found = project_tree(opened.store.as_read, opened.project or None, limit=wanted)
             marked = ""
         else:
             view = opened.whole(what, session, f"stator log {' '.join(what)} shows it")

@@ -19,6 +19,7 @@ from stator.model.log.query import SessionRow
 from stator.model.values.ids import short
 from stator.model.values.position import AtName, AtTurn, Range, parse_position, parse_range
 from stator.runtime.base.context import nap
+from stator.runtime.base.prices import prices_of
 from stator.runtime.views.last_acts import acted
 from stator.surfaces.cli.render.lines import Line, cells
 from stator.surfaces.cli.render.record_line import count
@@ -26,11 +27,11 @@ from stator.surfaces.cli.render.screen import Screen, note
 from stator.surfaces.cli.render.times import used
 
 if TYPE_CHECKING:  # loaded by the commands that read a session: a list of sessions needs none of it
+    from stator.model.calls.costs import Prices
     from stator.model.views.unplaced import Unplaced
     from stator.runtime.base.watch import Watch
     from stator.runtime.facade.store import Store
     from stator.runtime.facade.view import SessionView
-    from stator.runtime.views.glance.listed import Prices
 
 LAST = "last"
 CALL = "c_"
@@ -57,15 +58,10 @@ class OpenedStore(msgspec.Struct, frozen=True):
         return self.store.context.clock()
 
     def prices(self) -> Prices | None:
-        """The prices of the project's stator.toml, by which costs are computed; None if it has none. A file that
+        """The prices by which costs are computed: those of the project's stator.toml, and the list prices. A file that
         cannot be used is told: no list of sessions needs it."""
-        context = self.store.context
         try:
-            if "prices" not in context.policy():
-                return None
-            from stator.runtime.driving.policy import prices  # most projects have no prices
-
-            return prices(context)
+            return prices_of(self.store.context)
         except StatorError as error:
             note(f"costs are not computed: {error}")
             return None

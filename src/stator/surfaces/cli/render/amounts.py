@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from stator.model.calls.costs import MONEY, is_computed, plain
 from stator.model.records.types import UNPRICED
 from stator.surfaces.cli.render.times import span
 
@@ -54,17 +55,17 @@ def tokens_in_words(spend: Mapping[str, int]) -> str:
     return f"{tokens(spend)} tokens{more}"
 
 
-def money(spend: Mapping[str, int], *, is_computed: bool = False) -> str:
-    """$9.53; `>` marks a sum that lacks unknown amounts, `~` one that was computed from tokens and prices, a dash one
-    of which nothing is known."""
+def money(spend: Mapping[str, int]) -> str:
+    """$9.53; `>` marks a sum that lacks unknown amounts, `~` one of which a part was computed from tokens and prices, a
+    dash one of which nothing is known."""
     found = [
-        _amount(unit.partition(":")[2], amount)
-        for unit, amount in sorted(spend.items())
-        if unit.startswith("money:")
+        _amount(unit.removeprefix(MONEY), amount)
+        for unit, amount in sorted(plain(spend).items())
+        if unit.startswith(MONEY)
     ]
     if not found:
         return UNKNOWN
-    marks = ("> " if spend.get(UNPRICED) else "") + ("~" if is_computed else "")
+    marks = ("> " if spend.get(UNPRICED) else "") + ("~" if is_computed(spend) else "")
     return marks + ", ".join(found)
 
 

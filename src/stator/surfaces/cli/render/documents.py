@@ -5,10 +5,12 @@ A document names its schema (`stator.session/1`). An item of a list has none, un
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from stator.model.calls.costs import is_computed, plain
 from stator.model.records.tables import COLLECTIONS
 from stator.surfaces.cli.render import wire
 
@@ -61,9 +63,15 @@ def session_row(row: SessionRow) -> dict[str, Any]:
     }
 
 
-def used_row(row: SessionRow) -> dict[str, Any]:
-    """A session in a list that knows when agents acted: with when its own last did something."""
-    return {**session_row(row), "used": row.used if row.has_times else None}
+def used_row(row: SessionRow, spend: Mapping[str, int]) -> dict[str, Any]:
+    """A session in a list that knows when agents acted: with when its own last did something, and what it spent."""
+    used = row.used if row.has_times else None
+    return {
+        **session_row(row),
+        "used": used,
+        "spend": plain(spend),
+        "computed": is_computed(spend),
+    }
 
 
 def session(view: SessionView) -> dict[str, Any]:
@@ -84,7 +92,17 @@ def _unplaced(view: SessionView) -> list[dict[str, Any]]:
 
 
 def tree(found: Tree) -> dict[str, Any]:
-    return {**msgspec.to_builtins(found), "total": found.total}
+    branches = [
+        {**msgspec.to_builtins(one), "spent": plain(one.spent), "computed": is_computed(one.spent)}
+        for one in found.branches
+    ]
+    total = found.total
+    return {
+        **msgspec.to_builtins(found),
+        "branches": branches,
+        "total": plain(total),
+        "computed": is_computed(total),
+    }
 
 
 def brief(made: Brief) -> dict[str, Any]:
@@ -101,7 +119,7 @@ def hit(found: Hit) -> dict[str, Any]:
 
 
 def commit(store: Store, session: str, found: Commit) -> dict[str, Any]:
-    """A commit in full, with where it comes from, and for a call what became of it."""
+    """A commit in full, with where it comes from, and for a call its outcome."""
     from stator.runtime.base.provenance import provenance
     from stator.runtime.views.refs import last_attempt
 

@@ -10,11 +10,13 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from stator.model.calls.costs import Prices
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Put
 from stator.model.log.query import SessionQuery, SessionRow
 from stator.model.records.types import FileRecord
-from stator.runtime.views.as_read import for_one_answer
+from stator.runtime.base.costs import model_in
+from stator.runtime.views.as_read import for_one_answer, prices_in
 from stator.runtime.views.ranges import between, common
 from stator.runtime.views.reflog import turn_at
 from stator.runtime.views.refs import Point
@@ -88,7 +90,8 @@ def _side(found: Served, point: Point, trunk: int) -> ComparedSide:
     store = found.store.as_read
     commits = store.commits(point.session, after=trunk, upto=point.seq, limit=COMMITS_MAX)
     row = store.session(point.session)
-    turns = _turns(commits)
+    model = model_in(store.entries(point.session, "settings", at=point.seq))
+    turns = _turns(commits, prices_in(store), model)
     is_cut = bool(commits) and commits[-1].seq < point.seq
     return ComparedSide(row=row, point=point, lane=lane(turns, times=row.has_times, cut=is_cut))
 
@@ -100,12 +103,12 @@ def looks(verb: str) -> tuple[str, str]:
     return (icon, word) if icon else (known.get(verb, "ring"), verb.capitalize())
 
 
-def _turns(commits: list[Commit]) -> list[TurnFold]:
+def _turns(commits: list[Commit], prices: Prices | None, model: str) -> list[TurnFold]:
     puts = (op.record for commit in commits for op in commit.delta if isinstance(op, Put))
     paths = (record.path for record in puts if isinstance(record, FileRecord))
     base = base_of(paths)
     return [
-        fold(list(group), {}, base, times=True)
+        fold(list(group), {}, base, times=True, prices=prices, model=model)
         for turn, group in groupby(commits, key=lambda commit: commit.turn)
         if turn
     ]

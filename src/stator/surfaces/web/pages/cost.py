@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from stator.runtime.views.as_read import prices_in
 from stator.runtime.views.glance.spend_groups import GroupName, SpendGroup, day_of, grouped
 from stator.runtime.views.spend_ledger import SessionSpend, SpendLedger
 from stator.surfaces.cli.render import times
@@ -52,7 +53,7 @@ class CostSums(msgspec.Struct, frozen=True, kw_only=True):
 def cost(request: Request) -> Response:
     found = served(request)
     ledger = _ledger(request)
-    left = ledger.advance(found.store.port)
+    left = ledger.advance(found.store.port, prices_in(found.store.as_read))
     asked = request.query_params.get("project")
     sums = _sums(request, ledger, asked)
     days = sums.days

@@ -11,6 +11,7 @@ from starlette.routing import Route
 from stator.model.records.text import prompt_text
 from stator.model.views.film_strip import context_now
 from stator.runtime.window.film_strip import KeptStrips, StripPage, read_strip
+from stator.runtime.window.strip_costs import with_costs
 from stator.surfaces.cli.render.turns.subject import base_of
 from stator.surfaces.http.served import served
 from stator.surfaces.web.page import render
@@ -29,6 +30,7 @@ def strip(request: Request) -> Response:
     page = read_strip(found.store.as_read, view.id, position, KEPT)
     if page is None:
         return render(request, "strip_empty.html", tab="sessions", row=view.row)
+    page = with_costs(found.store.as_read, page)
     return render(request, "strip.html", tab="sessions", page=page, **_shown(page))
 
 

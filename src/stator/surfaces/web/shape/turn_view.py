@@ -207,11 +207,15 @@ class _Shaper:
         self.session = found.head.row.id
         self.times = found.head.row.has_times
         self.base = base
+        self.model = str(found.head.settings.get("model") or "")
         self.intents: dict[int, Commit] = {}
 
     def turn(self, turn: ReadTurn) -> TurnView:
         commits = turn.commits
-        folded = fold.fold(commits, self.found.unanswered, self.base, times=self.times)
+        folded = fold.fold(
+            commits, self.found.unanswered, self.base, times=self.times,
+            prices=self.found.head.prices, model=self.model,
+        )  # fmt: skip
         by_seq = {commit.seq: commit for commit in commits}
         self.intents |= {seq: one for seq, one in by_seq.items() if one.kind == "call"}
         items = [item for item in folded.items if by_seq[item.seq].kind != "turn_end"]

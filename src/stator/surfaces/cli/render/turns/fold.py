@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from stator.model.calls.costs import Prices
 from stator.model.log.commit import CONTINUED, Commit
 from stator.model.log.delta import Put
 from stator.model.log.query import CallRow
@@ -28,6 +29,7 @@ from stator.surfaces.cli.render.turns.subject import (
     relative,
     subject_of,
 )
+from stator.surfaces.cli.render.turns.usage import used_by
 
 LABELS = {
     "entry": "said",
@@ -105,11 +107,20 @@ class TurnFold(msgspec.Struct, kw_only=True):
 
 
 def fold(
-    commits: Sequence[Commit], unanswered: Mapping[str, CallRow], base: str, *, times: bool
+    commits: Sequence[Commit],
+    unanswered: Mapping[str, CallRow],
+    base: str,
+    *,
+    times: bool,
+    prices: Prices | None = None,
+    model: str = "",
 ) -> TurnFold:
     """Fold the commits of one turn, in the order they were recorded. `unanswered`: calls whose outcome is not among
-    them, by id. `times`: whether it is known when things happened."""
-    return _Folder(commits, unanswered, base, times).run()
+    them, by id. `times`: whether it is known when things happened. `model`: of which its cost is computed where
+    the commits name none."""
+    folded = _Folder(commits, unanswered, base, times).run()
+    folded.spend = used_by(commits, prices, model)
+    return folded
 
 
 def calls_without_outcome(commits: Iterable[Commit]) -> list[Commit]:
@@ -165,7 +176,6 @@ class _Folder:
             repaired=sum(len(item.repairs) for item in calls),
             files=len(self._changed()),
             revisions=self._revisions(),
-            spend=_spend(self.commits),
             until=max(
                 (one.when for one in self.commits if one.kind in WORK), default=self.commits[0].when
             ),
@@ -358,16 +368,3 @@ def _problem(outcome: Commit) -> str:
         said = said[len(cause) :].lstrip(" ⏎:")
     problem = ": ".join(part for part in (cause, said) if part)
     return " · ".join(part for part in (problem, AFTER_CLOSE if late else "") if part)
-
-
-def _spend(commits: Sequence[Commit]) -> dict[str, int]:
-    """What the commits report that they used, by unit."""
-    found: dict[str, int] = {}
-    for commit in commits:
-        usage = value_of(commit, "usage") if "usage" in commit.content else None
-        if not isinstance(usage, Mapping):
-            continue
-        for unit, amount in usage.items():
-            if isinstance(amount, int) and not isinstance(amount, bool):
-                found[str(unit)] = found.get(str(unit), 0) + amount
-    return found
