@@ -235,7 +235,7 @@ def test_doctor_names_the_damaged_commit(copy, ask):
 @pytest.fixture
 def large(copy, monkeypatch):
     """The copy, counted as a store that is too large to be verified in passing."""
-    monkeypatch.setattr(doctor, "VERIFIED_MAX", 0)
+    monkeypatch.setattr(doctor, "WHOLE_MAX", 0)
     return copy
 
 

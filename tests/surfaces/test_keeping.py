@@ -146,6 +146,7 @@ def test_doctor_reports_names_that_differ_only_in_unicode_form(tmp_path, ask):
 
 
 def test_doctor_compares_the_names_of_old_sessions_only_when_asked(tmp_path, ask, monkeypatch):
+    monkeypatch.setattr(doctor, "WHOLE_MAX", 0)
     monkeypatch.setattr(doctor, "SESSIONS_MAX", 1)
     path = str(tmp_path / "a.db")
     with stator.connect(path) as store:

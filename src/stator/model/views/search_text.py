@@ -125,7 +125,7 @@ def _compaction(commit: Commit) -> Iterator[str]:
 
 
 def _summary(commit: Commit) -> str:
-    """The summary that an agent or a person wrote. The one that is made of a long output says nothing that the output does not."""
+    """The summary that an agent or a person wrote. One that is made of a long output says nothing new."""
     text: str = commit.known("output_summary", "")
     whole = commit.content.get("output")
     if text and isinstance(whole, bytes):

@@ -62,7 +62,7 @@ class SpendLedger:
         self._prices = prices
 
     def advance(self, store: StorePort, prices: Prices | None = None, *, step: int = STEP) -> int:
-        """Read sessions that have moved, at most `step` of them, or all of them if prices changed; how many are still to
+        """Read sessions that have moved, at most `step` of them, or all if prices changed; how many are still to
         be read."""
         with self._lock:
             if prices != self._prices:

@@ -63,12 +63,12 @@ stator doctor --json | jq '.findings[].what'
 """
 LISTED = 10
 NAME_MAX = 32
-VERIFIED_MAX = 2**19
-"""Bytes of a store that is verified as a whole unless asked otherwise: that takes a tenth of a second."""
+WHOLE_MAX = 2**24
+"""Bytes of a store that is looked at as a whole unless asked otherwise: that takes half a second."""
 COMMITS_MAX = 200
 """Of a larger one, this number of its newest commits is checked."""
 SESSIONS_MAX = 50
-"""Sessions, those used last, in which names that look alike are looked for unless asked otherwise."""
+"""Sessions of a larger one, those used last, in which names that look alike are looked for."""
 UNASKED = "?"
 """The recorded tool name of a result whose call is not in the record."""
 STUCK_US = 3600 * 1_000_000
@@ -89,14 +89,14 @@ def doctor(
     """Find problems with the store and show how to fix them.
 
     Checks the file, its folder and filesystem, interrupted sessions, calls without an outcome, approvals, what hooks
-    left, and the newest commits. Compares the sessions that agents keep of this project, of the last 14 days, with the
-    store. Of a store on a server: version, durability, role, row-level security and clock. Takes as long in a large
-    store as in a small one, and says what it did not look at. Exits with 1 if there is something to do.
+    left, and every commit. Compares the sessions that agents keep of this project, of the last 14 days, with the store.
+    Of a store on a server: version, durability, role, row-level security and clock. Of a store above 16 MB, it looks at
+    the newest commits only, and says what it did not look at. Exits with 1 if there is something to do.
 
     Parameters
     ----------
     all
-        Every commit, page and index, as stator verify does, and the names in every session.
+        Every commit, page and index also of a large store, as stator verify does, and the names in every session.
     rebuild
         Rebuild every index and projection from the log. Nothing recorded changes. A log that does not verify is
         refused: the indexes may be the last good copy of what it has lost.
@@ -117,22 +117,23 @@ def doctor(
                 server = asks(opened.context.clock)
                 about |= {"server": server.about, "bytes": sum(opened.port.usage().values())}
                 findings += server.findings
-            findings += _damage(opened, about, everything=all)
+            whole = all or about["bytes"] <= WHOLE_MAX
+            findings += _damage(opened, about, everything=whole)
             about["last_used"] = _last_used(opened)
             findings += _unindexed(info)
             findings += _unfinished_erasure(info)
             findings += _sessions(opened)
             findings += _calls(opened)
-            findings += _not_told(opened, everything=all)
+            findings += _not_told(opened, everything=whole)
             findings += _policy(opened)
             findings += _approvals(opened, grants := _grants(opened))
-            findings += _duplicate_names(opened, everything=all)
+            findings += _duplicate_names(opened, everything=whole)
             findings += _owner(opened, grants if isinstance(grants, list) else [])
             for folder in _queues(place):
                 findings += _hook_queue(folder, opened.context.clock())
             findings += missing_findings(opened)
             findings += undelivered_findings(opened)
-            findings += [] if all else _left_out(opened, about)
+            findings += [] if whole else _left_out(opened)
     except StoreError as error:
         broken = code_of(error)
         findings.append(problem("error", error.what, "open", error.hint))
@@ -210,8 +211,8 @@ def _last_used(store: Store) -> str:
 
 
 def _damage(store: Store, about: dict[str, Any], *, everything: bool) -> Iterator[Finding]:
-    """What `verify` finds; of a large store, unless everything is asked for, what is wrong with its newest commits."""
-    if everything or about["bytes"] <= VERIFIED_MAX:
+    """What `verify` finds; unless everything is asked for, what is wrong with the newest commits."""
+    if everything:
         report = store.verify()
         about |= {"sessions": report.sessions, "commits": report.commits}
     else:
@@ -219,11 +220,9 @@ def _damage(store: Store, about: dict[str, Any], *, everything: bool) -> Iterato
     yield from _in_words(report)
 
 
-def _left_out(store: Store, about: dict[str, Any]) -> Iterator[Finding]:
+def _left_out(store: Store) -> Iterator[Finding]:
     """What was not looked at, because it takes time in proportion to the store."""
-    parts = []
-    if about["bytes"] > VERIFIED_MAX:
-        parts.append(f"all but the newest {COMMITS_MAX} commits, and the indexes")
+    parts = [f"all but the newest {COMMITS_MAX} commits, and the indexes"]
     if len(list(islice(rows_of(store.port), SESSIONS_MAX + 1))) > SESSIONS_MAX:
         parts.append(f"names in all but the {SESSIONS_MAX} sessions used last")
     near = attention.NARROW
@@ -233,9 +232,8 @@ def _left_out(store: Store, about: dict[str, Any]) -> Iterator[Finding]:
             f"what hooks reported before the newest {near.commits} commits of the {near.sessions} recorded "
             "sessions used last"
         )
-    if parts:
-        what = f"not looked at: {'; '.join(parts)}"
-        yield problem("note", what, "left out", "stator doctor --all")
+    what = f"not looked at: {'; '.join(parts)}"
+    yield problem("note", what, "left out", "stator doctor --all")
 
 
 def _in_words(report: VerifyReport) -> Iterator[Finding]:
