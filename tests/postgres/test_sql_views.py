@@ -20,6 +20,8 @@ from stator.model.records.tables import BOOKKEEPING
 from stator.model.sessions.lifecycle import lent_upto
 from stator.model.views.sql_views import SQL_EXAMPLES, SQL_VIEWS
 from stator.runtime.base.pages import commits
+from stator.store.postgres.connection import READ, Connections
+from stator.store.postgres.sandbox.view_rows import PostgresRows
 from stator.store.sandbox.view_tables import VIEWS
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "sql.md"
@@ -153,3 +155,23 @@ def test_a_table_of_the_server_cannot_be_named(both):
     ):
         with pytest.raises(BadQuery):
             both.server.port.sql(query)
+
+
+def questions(sessions: int, view: str) -> int:
+    """How often the server is asked for all columns of a view of so many sessions."""
+    with stator.connect(shared_database(), tenant=new_tenant(), project="shop") as store:
+        for number in range(sessions):
+            with store.open(f"s{number}") as s, s.turn("go") as t:
+                t.call(look, path="a.py")
+                t.say("done", usage={"tokens": 10, "money:usd": 7})
+        connections: Connections = store.port._connections  # type: ignore[attr-defined]
+        with connections.transaction(READ) as db:
+            before = connections.trips
+            rows = list(PostgresRows(db).rows(VIEWS[view], VIEWS[view].names, None))
+            assert len(rows) >= sessions
+            return connections.trips - before
+
+
+@pytest.mark.parametrize("view", ["turns", "sessions", "calls"])
+def test_a_view_of_several_sessions_takes_as_many_questions_as_that_of_one(view):
+    assert questions(6, view) == questions(1, view)
