@@ -148,6 +148,7 @@ def typical(link: Link) -> dict[str, Any]:
         "value": b"v", "key": "k", "size": 1, "salts": b"", "body": b"b", "low": 0, "base": hash, "created": 1,
         "record": b"{}", "tenant": None, "holder": b"h", "process": b"p" * 16, "take": False, "over": 0,
         "secret": b"s", "cs": [c], "after_s": 0, "after_n": 0, "high": MAX_SEQ, "live": True,
+        "named": True,
     }  # fmt: skip
 
 

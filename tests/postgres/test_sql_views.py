@@ -20,7 +20,12 @@ from stator.model.records.tables import BOOKKEEPING
 from stator.model.sessions.lifecycle import lent_upto
 from stator.model.views.sql_views import SQL_EXAMPLES, SQL_VIEWS, ShownCall
 from stator.runtime.base.pages import commits
-from stator.store.sandbox.view_tables import VIEWS
+from stator.store.postgres.connection import READ, Connections
+from stator.store.postgres.sandbox import child as of_a_server
+from stator.store.postgres.sandbox.view_rows import PostgresRows
+from stator.store.sandbox.query import opened
+from stator.store.sandbox.view_tables import VIEWS, RowSource
+from stator.store.sqlite.sandbox import child as of_a_file
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "sql.md"
 QUESTIONS = [
@@ -47,13 +52,22 @@ def shell(command: str) -> str:
 
 
 class Both(NamedTuple):
-    file: Any
+    file: str
+    """Its path."""
     server: Any
+    tenant: str
 
     def answers(self, query: str) -> list[Any]:
-        """What both say; rows in one order."""
-        found = [store.port.sql(query, row_limit=10_000, seconds=60) for store in self]
-        return [(names, sorted(rows, key=repr)) for names, rows in found]
+        """What both say, as the process of a query computes it; rows in one order."""
+        with of_a_file.opened(self.file) as file:
+            said = told(file, query)
+        with of_a_server.opened((shared_database(), self.tenant)) as server:
+            return [said, told(server, query)]
+
+
+def told(source: RowSource, query: str) -> tuple[list[str], list[Any]]:
+    with opened(source, query) as (names, rows):
+        return names, sorted(rows, key=repr)
 
 
 def tell(store: Any) -> None:
@@ -85,17 +99,19 @@ def tell(store: Any) -> None:
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
-    path = tmp_path_factory.mktemp("sql") / "agent.db"
-    with (
-        stator.connect(path, project="shop") as file,
-        stator.connect(shared_database(), tenant=new_tenant(), project="shop") as server,
-    ):
-        tell(file)
-        rows = file.port.sessions(SessionQuery(), limit=100).rows
-        for row in sorted(rows, key=lambda row: (row.record.created, row.id)):
-            inherited = lent_upto(row.record.lineage)
-            server.port.ingest(list(commits(file.port, row.id, after=inherited)))
-        yield Both(file, server)
+    path, tenant = tmp_path_factory.mktemp("sql") / "agent.db", new_tenant()
+    with stator.connect(shared_database(), tenant=tenant, project="shop") as server:
+        with stator.connect(path, project="shop") as file:
+            tell(file)
+            ingest(file, server)
+        yield Both(str(path), server, tenant)
+
+
+def ingest(file: Any, server: Any) -> None:
+    rows = file.port.sessions(SessionQuery(), limit=100).rows
+    for row in sorted(rows, key=lambda row: (row.record.created, row.id)):
+        inherited = lent_upto(row.record.lineage)
+        server.port.ingest(list(commits(file.port, row.id, after=inherited)))
 
 
 NOT_KEPT = ", ".join(f"'{name}'" for name in sorted(BOOKKEEPING))
@@ -167,3 +183,23 @@ def test_a_table_of_the_server_cannot_be_named(both):
     ):
         with pytest.raises(BadQuery):
             both.server.port.sql(query)
+
+
+def questions(sessions: int, view: str) -> int:
+    """How often the server is asked for all columns of a view of so many sessions."""
+    with stator.connect(shared_database(), tenant=new_tenant(), project="shop") as store:
+        for number in range(sessions):
+            with store.open(f"s{number}") as s, s.turn("go") as t:
+                t.call(look, path="a.py")
+                t.say("done", usage={"tokens": 10, "money:usd": 7})
+        connections: Connections = store.port._connections  # type: ignore[attr-defined]
+        with connections.transaction(READ) as db:
+            before = connections.trips
+            rows = list(PostgresRows(db).rows(VIEWS[view], VIEWS[view].names, None))
+            assert len(rows) >= sessions
+            return connections.trips - before
+
+
+@pytest.mark.parametrize("view", ["turns", "sessions", "calls"])
+def test_a_view_of_several_sessions_takes_as_many_questions_as_that_of_one(view):
+    assert questions(6, view) == questions(1, view)

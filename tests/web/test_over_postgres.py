@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from http.cookiejar import CookieJar
+from urllib.error import HTTPError
 from urllib.request import HTTPCookieProcessor, OpenerDirector, build_opener
 
 import pytest
 
 import stator
 from postgres_server import new_tenant, shared_database
+from stator.errors import StoreBusy
 from stator.runtime.facade.store import Store
+from stator.store.postgres import PostgresStore
 from web.running import RunningInspector
 
 PAGES = (
@@ -78,3 +81,16 @@ def test_a_session_shows_what_was_recorded_on_the_server(
     assert "look for the okapi" in text
     assert "a larger fence" in text
     assert "The okapi is here." in text
+
+
+def test_a_page_that_the_store_cannot_give_now_is_not_called_a_wrong_request(
+    monkeypatch: pytest.MonkeyPatch, browser_of: tuple[RunningInspector, OpenerDirector]
+) -> None:
+    def busy(*args: object, **options: object) -> None:
+        raise StoreBusy("others write")
+
+    running, opener = browser_of
+    monkeypatch.setattr(PostgresStore, "sessions", busy)
+    with pytest.raises(HTTPError) as refused:
+        opener.open(f"{running.address}/sessions", timeout=30)
+    assert refused.value.code == 503

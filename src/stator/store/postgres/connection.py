@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -35,6 +36,10 @@ from stator.store.sql import statements
 SQL = statements("postgres.sql")
 IDLE_MAX = 8
 """Connections that are kept open without being used."""
+USED_MAX = 16
+FREE_S = 1.0
+"""How many are used at a time, and how long a thread waits for one that others use before it opens one more all the
+same: a thread that reads a log over one connection may need another to go on."""
 TRIES_MAX = 10
 """How often a transaction is begun again that the server could not serialize with others."""
 CONNECT_S = 10
@@ -129,7 +134,8 @@ class Connections:
         self.trips = 0
         """Round trips so far, for tests that count them."""
         self._idle: list[Link] = []
-        self._lock = threading.Lock()
+        self._used = 0
+        self._free = threading.Condition(threading.Lock())
         self._pid = os.getpid()
         self._closed = False
 
@@ -151,12 +157,16 @@ class Connections:
             )
 
     def close(self) -> None:
-        with self._lock:
+        if self._pid != os.getpid():  # a thread of the parent may have held the lock at the fork
             self._closed = True
-            idle, self._idle = self._idle, []
-        if self._pid == os.getpid():
-            for link in idle:
-                link.close()
+            return
+        with self._free:
+            self._closed = True
+            self._drop_idle()
+
+    def _drop_idle(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
 
     # -- transactions -----------------------------------------------------------------------------
 
@@ -210,12 +220,24 @@ class Connections:
 
     def _take(self) -> Link:
         self.check()
-        with self._lock:
+        with self._free:
+            self._free.wait_for(lambda: self._used < USED_MAX, FREE_S)
+            self._used += 1
             while self._idle:
                 link = self._idle.pop()
-                if not link.closed:
+                if _is_quiet(link):
                     return link
-        return self.open()
+                link.close()
+        try:
+            return self.open()
+        except BaseException:
+            self._no_longer_used()
+            raise
+
+    def _no_longer_used(self) -> None:
+        with self._free:
+            self._used -= 1
+            self._free.notify()
 
     def open(self) -> Link:
         """A new connection."""
@@ -235,12 +257,18 @@ class Connections:
         return link
 
     def _give_back(self, link: Link) -> None:
-        busy = link.closed or (link.info.transaction_status != psycopg.pq.TransactionStatus.IDLE)
-        with self._lock:
-            if not busy and not self._closed and len(self._idle) < IDLE_MAX:
+        with self._free:
+            if link.closed:  # it broke, or led to a server that takes no writes: so will the others
+                self._drop_idle()
+            elif (
+                self._closed
+                or len(self._idle) >= IDLE_MAX
+                or link.info.transaction_status != psycopg.pq.TransactionStatus.IDLE
+            ):
+                link.close()
+            else:
                 self._idle.append(link)
-                return
-        link.close()
+        self._no_longer_used()
 
     def send(self, link: Link, texts: Sequence[tuple[str, Mapping[str, Any] | None]]) -> list[Rows]:
         """Send everything, then read everything: one round trip."""
@@ -266,6 +294,15 @@ def translated(link: Link) -> Iterator[None]:
         if isinstance(error, pg.ReadOnlySqlTransaction):
             link.close()  # it leads to a server that is a standby now
         raise _ours(error) from error
+
+
+def _is_quiet(link: Link) -> bool:
+    """Whether nobody closed a connection while it was idle. A server that ends says so, or the kernel does for it."""
+    if link.closed:
+        return False
+    watched = select.poll()
+    watched.register(link.fileno(), select.POLLIN)
+    return not watched.poll(0)
 
 
 def _note(link: Link, notice: psycopg.errors.Diagnostic) -> None:

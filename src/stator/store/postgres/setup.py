@@ -46,17 +46,20 @@ def set_up(url: str, *, tenant: str | None, application: str = "") -> ServerSetu
         user, version = _asked(connections, application)
         made = [] if version == schema.SCHEMA else [f"tables, schema {schema.SCHEMA}"]
         try:
-            made += _make(connections, tenant, application)
+            made += _make(connections, tenant, application, new=bool(made))
         except NotAllowed:
             return ServerSetup(tenant, [], sql_for_administrator(version, application or user))
     return ServerSetup(tenant, made)
 
 
-def _make(connections: Connections, tenant: str, application: str) -> list[str]:
+def _make(connections: Connections, tenant: str, application: str, *, new: bool) -> list[str]:
     made = []
+    had = not new and _is_granted(connections, application)
     schema.prepare(connections.url, application=application)
-    if application:
-        _check_granted(connections, application)
+    if application and not had:
+        # A grant by a role that may not give it is a warning of the server, and an error here.
+        if not _is_granted(connections, application):
+            raise NotAllowed(f"this role may not give {application} the use of the tables")
         made.append(f"grants for {application}")
     if schema.tenant(connections, tenant) is None:
         schema.add_tenant(connections, tenant)
@@ -99,13 +102,14 @@ def check_version(number: int) -> None:
         )
 
 
-def _check_granted(connections: Connections, application: str) -> None:
-    """A grant by a role that may not give it is a warning of the server, and an error here."""
+def _is_granted(connections: Connections, application: str) -> bool:
+    """Whether a role may use the tables, which are there."""
+    if not application:
+        return False
     link = connections.open()
     with link, translated(link):
         row = link.execute(GRANTED, {"role": application}).fetchone()
-    if row is None or not row[0]:
-        raise NotAllowed(f"this role may not give {application} the use of the tables")
+    return row is not None and bool(row[0])
 
 
 def sql_for_administrator(version: int, role: str) -> str:

@@ -753,14 +753,16 @@ SELECT s, id, name, project, agent, mode, status, created, updated, turns FROM s
 WHERE t = %(t)s AND s > %(after_s)s AND (%(s)s::bigint IS NULL OR s = %(s)s)
 ORDER BY s LIMIT %(limit)s;
 
+-- `named`: with ids and hashes, which are half of a row.
 -- name: sql_log
-SELECT l.s, x.id, l.seq, l.id, l.hash, l.kind, l.turn, l.at, l.tool, l.status, l.effect, l.cause, b.body
+SELECT l.s, CASE WHEN %(named)s THEN x.id END, l.seq, CASE WHEN %(named)s THEN l.id END,
+       CASE WHEN %(named)s THEN l.hash END, l.kind, l.turn, l.at, l.tool, l.status, l.effect, l.cause, b.body
 FROM (
   SELECT y.* FROM stator.log y
   WHERE y.t = %(t)s AND (y.s, y.seq) > (%(after_s)s, %(after)s) AND (%(s)s::bigint IS NULL OR y.s = %(s)s)
     AND y.seq BETWEEN %(low)s AND %(high)s
   ORDER BY y.s, y.seq LIMIT %(limit)s) l
-JOIN stator.session x ON x.t = %(t)s AND x.s = l.s
+CROSS JOIN LATERAL (SELECT o.id FROM stator.session o WHERE o.t = %(t)s AND o.s = l.s LIMIT 1) x
 LEFT JOIN LATERAL (SELECT l.body AS body WHERE %(load)s) b ON true
 ORDER BY l.s, l.seq;
 
@@ -769,13 +771,35 @@ SELECT r.s, x.id, x.project, r.c, r.seq, r.n, r.turn, r.put, r.id, b.body
 FROM (
   SELECT y.* FROM stator.rec y
   WHERE y.t = %(t)s AND (y.s, y.seq, y.n) > (%(after_s)s, %(after)s, %(after_n)s)
-    AND (%(ss)s::bigint[] IS NULL OR y.s = ANY(%(ss)s::bigint[])) AND y.seq BETWEEN %(low)s AND %(high)s
+    AND (%(s)s::bigint IS NULL OR y.s = %(s)s) AND y.seq BETWEEN %(low)s AND %(high)s
     AND (%(collection)s::text IS NULL OR y.c = %(collection)s) AND (NOT %(live)s OR y.span = 63)
   ORDER BY y.s, y.seq, y.n LIMIT %(limit)s) r
-JOIN stator.session x ON x.t = %(t)s AND x.s = r.s
+CROSS JOIN LATERAL (SELECT o.id, o.project FROM stator.session o WHERE o.t = %(t)s AND o.s = r.s LIMIT 1) x
 LEFT JOIN LATERAL (
   SELECT l.body FROM stator.log l WHERE %(load)s AND r.put AND l.t = %(t)s AND l.s = r.s AND l.seq = r.seq LIMIT 1) b ON true
 ORDER BY r.s, r.seq, r.n;
+
+-- What these sessions have spent.
+-- name: sql_spent
+SELECT w.s, r.n, l.body
+FROM unnest(%(ss)s::bigint[]) AS w(s)
+CROSS JOIN LATERAL (
+  SELECT y.seq, y.n FROM stator.rec y
+  WHERE y.t = %(t)s AND y.s = w.s AND y.c = 'spend' AND y.span = 63 AND y.put ORDER BY y.seq, y.n LIMIT %(limit)s) r
+CROSS JOIN LATERAL (
+  SELECT z.body FROM stator.log z WHERE z.t = %(t)s AND z.s = w.s AND z.seq = r.seq LIMIT 1) l;
+
+-- The commits that spent something: each of them put a record of it.
+-- name: sql_used
+SELECT r.s, r.seq, l.body
+FROM (
+  SELECT DISTINCT y.s, y.seq FROM stator.rec y
+  WHERE y.t = %(t)s AND y.c = 'spend' AND (y.s, y.seq) > (%(after_s)s, %(after)s)
+    AND (%(s)s::bigint IS NULL OR y.s = %(s)s) AND y.seq BETWEEN %(low)s AND %(high)s
+  ORDER BY y.s, y.seq LIMIT %(limit)s) r
+CROSS JOIN LATERAL (
+  SELECT z.body FROM stator.log z WHERE z.t = %(t)s AND z.s = r.s AND z.seq = r.seq LIMIT 1) l
+ORDER BY r.s, r.seq;
 
 -- name: sql_marks
 SELECT l.s, x.id, l.turn, l.seq, l.kind, l.status, l.at, x.head
@@ -784,7 +808,7 @@ FROM (
   WHERE y.t = %(t)s AND y.kind IN ('turn', 'turn_end') AND (y.s, y.turn, y.seq) > (%(after_s)s, %(after_turn)s, %(after)s)
     AND (%(s)s::bigint IS NULL OR y.s = %(s)s) AND y.turn BETWEEN %(low)s AND %(high)s
   ORDER BY y.s, y.turn, y.seq LIMIT %(limit)s) l
-JOIN stator.session x ON x.t = %(t)s AND x.s = l.s
+CROSS JOIN LATERAL (SELECT o.id, o.head FROM stator.session o WHERE o.t = %(t)s AND o.s = l.s LIMIT 1) x
 ORDER BY l.s, l.turn, l.seq;
 
 -- name: sql_calls
@@ -794,7 +818,7 @@ FROM (
   WHERE y.t = %(t)s AND y.kind = 'call' AND (y.s, y.seq) > (%(after_s)s, %(after)s)
     AND (%(s)s::bigint IS NULL OR y.s = %(s)s) AND y.seq BETWEEN %(low)s AND %(high)s
   ORDER BY y.s, y.seq LIMIT %(limit)s) l
-JOIN stator.session x ON x.t = %(t)s AND x.s = l.s
+CROSS JOIN LATERAL (SELECT o.id FROM stator.session o WHERE o.t = %(t)s AND o.s = l.s LIMIT 1) x
 LEFT JOIN LATERAL (
   SELECT o.seq, o.status, o.cause FROM stator.log o
   WHERE o.t = %(t)s AND o.s = l.s AND o.call = l.call AND o.seq > l.seq AND o.kind IN ('outcome', 'settlement')

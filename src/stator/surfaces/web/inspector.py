@@ -14,13 +14,13 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from stator.errors import NotFound, StatorError
+from stator.errors import StatorError
 from stator.surfaces import loopback
 from stator.surfaces.http.access import Access
 from stator.surfaces.http.cursors import KEY_BYTES
 from stator.surfaces.http.guard import ENTER, App, Guard, Scope
 from stator.surfaces.http.openapi import PREFIX
-from stator.surfaces.http.problems import refusal, refused
+from stator.surfaces.http.problems import refusal, refused, status_of
 from stator.surfaces.http.served import Served
 from stator.surfaces.http.service import service
 from stator.surfaces.web import acts
@@ -132,8 +132,7 @@ def _refuse(app: Starlette) -> Callable[[Scope, int, str], App]:
 
 def _failed(request: Request, error: Exception) -> Response:
     assert isinstance(error, StatorError)
-    status = 404 if isinstance(error, NotFound) else 400
-    return _message(request, status, error.what, error.hint)
+    return _message(request, status_of(error), error.what, error.hint)
 
 
 def _refused_page(request: Request, error: Exception) -> Response:

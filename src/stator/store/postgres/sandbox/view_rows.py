@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
-from itertools import groupby
+from itertools import chain, groupby, islice
 from operator import itemgetter
 from typing import Any
 
@@ -21,9 +21,9 @@ from stator.store.rows import content_of, envelope_of
 from stator.store.sandbox.commit_reader import CONTENTS, MICRO, UNITS, CommitReader
 from stator.store.sandbox.view_tables import Bounds, View
 
-PAGE = 500
-TURNS = 200
-"""Turns that are summed up together."""
+PAGE = 2000
+TURNS = 500
+"""Turns that are summed up together, of any sessions."""
 BLOBS_BYTES = 4 * 1024 * 1024
 """About how much is read together of what is kept beside the log."""
 USED = {"tokens", "cached", "cost_usd"}
@@ -69,8 +69,9 @@ class PostgresRows:
             filled = self._members(view.name, bounds)
         else:
             filled = self._fill[view.name](columns, bounds)
+        names = view.names
         for values, key in filled:
-            yield (*(values.get(name) for name in view.names), *key)
+            yield (*map(values.get, names), *key)
 
     def _pages(
         self, name: str, bounds: Bounds | None, place: dict[str, int], **values: Any
@@ -89,22 +90,18 @@ class PostgresRows:
 
     # -- the log ----------------------------------------------------------------------------------
 
-    def _log(self, bounds: Bounds | None, *, load: bool) -> Iterator[Rows]:
-        return self._pages("sql_log", bounds, {"after_s": 0, "after": 2}, load=load)
-
     def _commits(self, columns: Collection[str], bounds: Bounds | None) -> Iterator[Keyed]:
         contents = [name for name in CONTENT_OF if name in columns]
         load = bool(contents or {"actor", "happened", *USED} & set(columns))
-        for page in self._log(bounds, load=load):
+        named = bool({"session", "id", "hash"} & set(columns))
+        place = {"after_s": 0, "after": 2}
+        for page in self._pages("sql_log", bounds, place, load=load, named=named):
             if contents:
                 self._blobs.expect(row[12] for row in page)
             for s, owner, seq, identifier, hashed, kind, turn, at, *plain, body in page:
                 tool, status, effect, cause = map(_text, plain)
                 values = {
-                    "session": from_bytes(owner, "session"),
                     "seq": seq,
-                    "id": from_bytes(identifier, "commit"),
-                    "hash": hashed.hex(),
                     "kind": _text(kind),
                     "turn": turn,
                     "at": at,
@@ -113,6 +110,10 @@ class PostgresRows:
                     "effect": effect,
                     "cause": cause,
                 }
+                if named:
+                    values["session"] = from_bytes(owner, "session")
+                    values["id"] = from_bytes(identifier, "commit")
+                    values["hash"] = hashed.hex()
                 if load:
                     values["actor"] = self._commit.field(body, "actor")
                     values["happened"] = self._commit.field(body, "happened")
@@ -175,61 +176,68 @@ class PostgresRows:
     # -- turns ------------------------------------------------------------------------------------
 
     def _turns(self, columns: Collection[str], bounds: Bounds | None) -> Iterator[Keyed]:
-        for turns in self._by_session(bounds):
-            for start in range(0, len(turns), TURNS):
-                yield from self._summed(turns[start : start + TURNS], set(columns))
+        found: Iterator[Values] = self._marked(bounds)
+        within = bounds
+        if bounds is not None:
+            turns = list(found)
+            found = iter(turns)
+            within = (
+                bounds._replace(low=turns[0]["first"], high=turns[-1]["last"]) if turns else bounds
+            )
+        calls = _ByTurn(chain.from_iterable(self._intents(within)), 2)
+        used = _ByTurn(
+            chain.from_iterable(self._pages("sql_used", within, {"after_s": 0, "after": 1})), 1
+        )
+        asked = set(columns)
+        while together := list(islice(found, TURNS)):
+            if {"calls", "failed"} & asked:
+                self._count(together, calls)
+            if USED & asked:
+                for one in together:
+                    for row in used.rows(one):
+                        _add(one, self._used(row[2]))
+            if {"prompt", "happened", "ended"} & asked:
+                self._say(together, prompts="prompt" in asked)
+            for one in together:
+                yield one, (one["s"], one["turn"])
 
-    def _by_session(self, bounds: Bounds | None) -> Iterator[list[Values]]:
-        """The turns of each session, from the commits that begin and end them: a turn lasts until the next begins."""
+    def _marked(self, bounds: Bounds | None) -> Iterator[Values]:
+        """Turns, from the commits that begin and end them: a turn lasts until the next of its session begins."""
         wider = bounds and bounds._replace(high=bounds.high + 1)
         place = {"after_s": 0, "after_turn": 2, "after": 3}
         pages = self._pages("sql_marks", wider, place)
-        flat = (row for page in pages for row in page)
-        for s, marks in groupby(flat, key=itemgetter(0)):
-            found: list[Values] = []
-            for turn, group in groupby(marks, key=itemgetter(2)):
-                rows = list(group)
-                (_, owner, _, first, _, _, at, head), last = rows[0], rows[-1]
-                if found:
-                    found[-1]["last"] = first - 1
-                found.append({
-                    "s": s, "session": from_bytes(owner, "session"), "turn": turn, "first": first, "last": head,
-                    "at": at, "status": "" if last[4] == "turn" else _text(last[5]),
-                })  # fmt: skip
-            yield [one for one in found if bounds is None or one["turn"] <= bounds.high]
+        earlier: Values | None = None
+        for (s, turn), group in groupby(chain.from_iterable(pages), key=itemgetter(0, 2)):
+            rows = list(group)
+            (_, owner, _, first, _, _, at, head), last = rows[0], rows[-1]
+            if earlier is not None:
+                if earlier["s"] == s:
+                    earlier["last"] = first - 1
+                yield earlier
+            earlier = {
+                "s": s, "session": from_bytes(owner, "session"), "turn": turn, "first": first, "last": head,
+                "at": at, "status": "" if last[4] == "turn" else _text(last[5]),
+            }  # fmt: skip
+        if earlier is not None and (bounds is None or earlier["turn"] <= bounds.high):
+            yield earlier
 
-    def _summed(self, turns: Sequence[Values], columns: Collection[str]) -> Iterator[Keyed]:
-        """Turns with what their commits say, of one session and one after the other."""
-        if not turns:
-            return
-        s = turns[0]["s"]
-        within = Bounds(s, turns[0]["first"], turns[-1]["last"])
-        by_turn = {one["turn"]: one for one in turns}
-        if {"calls", "failed"} & set(columns):
-            for one in turns:
-                one |= {"calls": 0, "failed": 0}
-            for row in (row for page in self._intents(within) for row in page):
-                if row[7] in by_turn:
-                    by_turn[row[7]]["calls"] += 1
-                    by_turn[row[7]]["failed"] += (_text(row[10]) or "started") not in (
-                        "ok",
-                        "started",
-                    )
-        if USED & set(columns):
-            for row in (row for page in self._log(within, load=True) for row in page):
-                _add(by_turn.get(row[6], {}), self._used(row[12]))
-        if {"prompt", "happened", "ended"} & set(columns):
-            bodies = self._bodies({(s, one[end]) for one in turns for end in ("first", "last")})
-            self._blobs.expect(bodies.values())
-            for one in turns:
-                first, last = bodies.get((s, one["first"])), bodies.get((s, one["last"]))
-                one["prompt"] = (
-                    self._commit.content(first, "prompt") if "prompt" in columns else None
-                )
-                one["happened"] = self._commit.field(first, "happened")
-                one["ended"] = self._commit.field(last, "happened")
+    def _count(self, turns: Sequence[Values], calls: _ByTurn) -> None:
+        """How many calls turns have, and how many of them failed."""
         for one in turns:
-            yield one, (s, one["turn"])
+            statuses = [_text(row[10]) or "started" for row in calls.rows(one)]
+            one["calls"] = len(statuses)
+            one["failed"] = sum(status not in ("ok", "started") for status in statuses)
+
+    def _say(self, turns: Sequence[Values], *, prompts: bool) -> None:
+        """When turns began and ended, and what they were asked."""
+        bodies = self._bodies({(one["s"], one[end]) for one in turns for end in ("first", "last")})
+        firsts = [bodies.get((one["s"], one["first"])) for one in turns]
+        if prompts:
+            self._blobs.expect(firsts)
+        for one, first in zip(turns, firsts, strict=True):
+            one["prompt"] = self._commit.content(first, "prompt") if prompts else None
+            one["happened"] = self._commit.field(first, "happened")
+            one["ended"] = self._commit.field(bodies.get((one["s"], one["last"])), "happened")
 
     # -- records ----------------------------------------------------------------------------------
 
@@ -237,14 +245,12 @@ class PostgresRows:
         self,
         bounds: Bounds | None,
         *,
-        sessions: Sequence[int] | None = None,
         collection: str | None = None,
         live: bool = False,
         load: bool = True,
     ) -> Iterator[Keyed]:
-        ss = [bounds.s] if bounds is not None else sessions
         place = {"after_s": 0, "after": 4, "after_n": 5}
-        asked = {"ss": ss, "collection": collection, "live": live, "load": load}
+        asked = {"collection": collection, "live": live, "load": load}
         for page in self._pages("sql_rec", bounds, place, **asked):
             self._blobs.expect(row[9] for row in page)
             for s, owner, project, name, seq, n, turn, put, identifier, body in page:
@@ -267,12 +273,10 @@ class PostgresRows:
     def _state(self, columns: Collection[str], bounds: Bounds | None) -> Iterator[Keyed]:
         return self._versions(bounds, live=True, load="record" in columns)
 
-    def _members(
-        self, view: str, bounds: Bounds | None, sessions: Sequence[int] | None = None
-    ) -> Iterator[Keyed]:
+    def _members(self, view: str, bounds: Bounds | None) -> Iterator[Keyed]:
         """Records of one collection, with members of them as columns."""
         collection, live, members = RECORD_VIEWS[view]
-        found = self._versions(bounds, sessions=sessions, collection=collection, live=live)
+        found = self._versions(bounds, collection=collection, live=live)
         for values, key in found:
             if values["record"] is not None:
                 record = json.loads(values["record"])
@@ -312,9 +316,34 @@ class PostgresRows:
     def _spent(self, sessions: Sequence[int]) -> dict[int, dict[str, Any]]:
         """By session and unit, what was used."""
         found: dict[int, dict[str, Any]] = {}
-        for values, _ in self._members("spend", None, sessions):
-            found.setdefault(values["s"], {})[values["unit"]] = values["amount"]
+        rows = self._db.many("sql_spent", ss=sessions, limit=PAGE)
+        self._blobs.expect(row[2] for row in rows)
+        for s, n, body in rows:
+            record = json.loads(self._commit.put(body, n) or "{}")
+            found.setdefault(s, {})[record.get("unit")] = record.get("amount")
         return found
+
+
+class _ByTurn:
+    """Rows that begin with a session's number, in the order of sessions and seqs, for turns in the same order."""
+
+    def __init__(self, rows: Iterator[tuple[Any, ...]], seq: int) -> None:
+        self._rows = rows
+        self._seq = seq
+        """At which number of a row its seq is."""
+        self._next: tuple[Any, ...] | None = None
+
+    def rows(self, turn: Values) -> Iterator[tuple[Any, ...]]:
+        """Those of one turn; what is before it is passed over."""
+        s, first, last = turn["s"], turn["first"], turn["last"]
+        while row := self._next or next(self._rows, None):
+            place = row[0], row[self._seq]
+            if place > (s, last):
+                self._next = row
+                return
+            self._next = None
+            if place >= (s, first):
+                yield row
 
 
 class _Blobs:

@@ -85,6 +85,7 @@ stator init --json | jq -r .store
 TOOLS_SHOWN = 5
 ADMINISTRATOR = (
     "this role may not do that; an administrator runs the SQL in psql, then you run this again"
+    " as the role that it grants the tables to"
 )
 WORDS = {"create": "create", "change": "change", "delete": "remove", "nothing": "unchanged"}
 STYLES = {"create": "added", "change": "changed", "delete": "removed", "nothing": "dim"}
