@@ -148,7 +148,7 @@ def typical(link: Link) -> dict[str, Any]:
         "value": b"v", "key": "k", "size": 1, "salts": b"", "body": b"b", "low": 0, "base": hash, "created": 1,
         "record": b"{}", "tenant": None, "holder": b"h", "process": b"p" * 16, "take": False, "over": 0,
         "secret": b"s", "cs": [c], "after_s": 0, "after_n": 0, "high": MAX_SEQ, "live": True,
-        "named": True,
+        "named": True, "holds": None,
     }  # fmt: skip
 
 
@@ -174,6 +174,10 @@ ALSO: dict[str, tuple[str, dict[str, Any]]] = {
     "sessions of a name": ("session_page", {"newest": MAX_SEQ, "name_mark": digest("work")}),
     "sessions of a parent": ("session_page", {"newest": MAX_SEQ, "parent": b"p" * 16}),
     "sessions of an alias": ("session_page", {"newest": MAX_SEQ, "alias": digest("claude", "1")}),
+    "sessions that may hold records of a collection": (
+        "session_page",
+        {"newest": MAX_SEQ, "holds": "facts"},
+    ),
     "sessions after a page": (
         "session_page",
         {"newest": 1 << 50, "before": 1 << 50, "before_s": 1},

@@ -133,14 +133,15 @@ WHERE dirty = 0 AND (updated, s) < (:updated, :s)
       UNION ALL SELECT (SELECT min(tenant) FROM alias WHERE tenant > t) FROM tenants WHERE t IS NOT NULL)
     SELECT alias.s FROM tenants CROSS JOIN alias ON alias.tenant = t
     WHERE source = :source AND foreign_id = :foreign_id))
-  AND (:holds IS NULL OR s IN (
-    -- those that put one themselves, or may have one in a tail, and what was forked from them
-    WITH RECURSIVE holder(s, id) AS (
-      SELECT s, id FROM session
-      WHERE dirty = 1 OR EXISTS (SELECT 1 FROM rec WHERE rec.s = session.s AND rec.c = :holds)
-      UNION SELECT child.s, child.id FROM holder CROSS JOIN session AS child ON child.parent = holder.id)
-    SELECT holder.s FROM holder))
 ORDER BY updated DESC, s DESC LIMIT :limit;
+
+-- Sessions that put a record of a collection, or may have one in a tail, and what was forked from them.
+-- name: session_holders
+WITH RECURSIVE holder(s, id) AS (
+  SELECT s, id FROM session
+  WHERE dirty = 1 OR EXISTS (SELECT 1 FROM rec WHERE rec.s = session.s AND rec.c = :holds)
+  UNION SELECT child.s, child.id FROM holder CROSS JOIN session AS child ON child.parent = holder.id)
+SELECT holder.s FROM holder;
 
 -- name: session_counts
 UPDATE session SET counts = ? WHERE s = ?;

@@ -45,8 +45,8 @@ NAMED = SQL["session_page"].replace(
 )
 """The page of what has one name in a project, of any tenant: it begins with the name."""
 
-HOLDING = SQL["session_page"].replace("(:holds IS NULL OR s IN (", "(s IN (", 1)
-"""The page of what may hold records of a collection: it begins with these sessions, as there are few."""
+HOLDS = f"  AND s IN ({SQL['session_holders'].rstrip(';')})\nORDER BY updated"
+"""Of what a page has, only what may hold records of a collection."""
 
 
 def page(
@@ -72,14 +72,14 @@ def page(
         pages = ALIASED
     elif None not in (query.name, query.project) and query.parent is None:
         pages = NAMED
-    elif query.holds and query.parent is None:
-        pages = HOLDING
+    if query.holds:
+        pages = pages.replace("ORDER BY updated", HOLDS, 1)
     clean = many(db, pages, _filters(query, updated, s, limit + 1))
     found: list[tuple[int, int, Any, LastCommit | None]] = [
         (row[4], row[0], row, None) for row in clean
     ]
     # What a tail holds is in no index, so that each counts as one that may hold what is asked for.
-    for row in many(db, tails, _filters(query, *FIRST, -1) | {"holds": None}):
+    for row in many(db, tails, _filters(query, *FIRST, -1)):
         last = commits.last_commit(db, row[0], row[5])
         at = last.used if last is not None else row[4]
         if (at, row[0]) < (updated, s):
