@@ -161,16 +161,19 @@ def test_the_page_has_ten_questions():
 
 def test_what_readers_know_of_a_call_is_shown_over_both_stores(both):
     calls = "SELECT session, seq FROM calls WHERE tool = 'look' ORDER BY seq LIMIT 1"
-    for store in both:
-        ((session, seq),) = store.port.sql(calls)[1]
-        known = [ShownCall(session, seq, "in doubt", "process died")]
-        where = f"WHERE session = '{session}' AND seq = {seq}"
-        query = f"SELECT status, recorded, cause FROM calls {where}"
-        assert store.port.sql(query, shown=known)[1] == [("in doubt", "ok", "process died")]
-        turn = f"(SELECT turn FROM calls {where})"
-        failed = f"SELECT failed FROM turns WHERE session = '{session}' AND turn = {turn}"
-        ((before,),), ((after,),) = (store.port.sql(failed, shown=one)[1] for one in ([], known))
-        assert after == before + 1
+    with stator.connect(both.file, project="shop") as file:
+        for store in (file, both.server):
+            ((session, seq),) = store.port.sql(calls)[1]
+            known = [ShownCall(session, seq, "in doubt", "process died")]
+            where = f"WHERE session = '{session}' AND seq = {seq}"
+            query = f"SELECT status, recorded, cause FROM calls {where}"
+            assert store.port.sql(query, shown=known)[1] == [("in doubt", "ok", "process died")]
+            turn = f"(SELECT turn FROM calls {where})"
+            failed = f"SELECT failed FROM turns WHERE session = '{session}' AND turn = {turn}"
+            ((before,),), ((after,),) = (
+                store.port.sql(failed, shown=one)[1] for one in ([], known)
+            )
+            assert after == before + 1
 
 
 def test_a_table_of_the_server_cannot_be_named(both):
