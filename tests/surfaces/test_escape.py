@@ -135,6 +135,7 @@ RUNS = {
     "brief": ["brief", MAIN, "--for", "claude-code"],
     "artifact": ["artifact"],
     "du": ["du"],
+    "cost": ["cost"],
     "extract": ["extract", "--all", "--again"],
     "export": ["export", MAIN, "-o", "{tmp}/x.stator"],
     "import": ["import", EVERYTHING],
