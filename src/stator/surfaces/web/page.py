@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
@@ -18,7 +17,7 @@ from stator.surfaces.cli.render import amounts, project_entries, times
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.turns import subject
 from stator.surfaces.http.served import Served, served
-from stator.surfaces.web import forms, state_words
+from stator.surfaces.web import forms, spans, state_words
 from stator.surfaces.web.shape.prose import unmarked
 
 _SOURCE_MAX = 60
@@ -68,7 +67,7 @@ def environment(finalize: Callable[[Any], Any] = shown_text) -> Environment:
         day=times.day,
         stamp=times.stamp,
         unmarked=unmarked,
-        calendar_day=_calendar_day,
+        span_name=lambda name, by: spans.shown(by, name),
         sentence=lambda text: text[:1].upper() + text[1:],
         source_of=_source_of,
         quoted=lambda text: text.removeprefix("the user: ").removeprefix("«").removesuffix("»"),
@@ -120,12 +119,6 @@ def _source_of(text: str) -> tuple[str, str]:
     who, closed, rest = text.partition("] ")
     is_named = bool(closed) and who.startswith("[") and len(who) <= _SOURCE_MAX
     return (who[1:], rest) if is_named else ("", text)
-
-
-def _calendar_day(text: str) -> str:
-    """2026-02-03 as 3 Feb 2026."""
-    day = datetime.date.fromisoformat(text)
-    return f"{day.day} {day:%b %Y}"
 
 
 def period(first: int, last: int, now: int) -> str:
