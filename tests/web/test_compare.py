@@ -103,6 +103,21 @@ def test_tries_that_acted_alike_part_where_only_one_gave_an_answer(
     assert "Only A gave an answer." in text
 
 
+def test_a_file_that_several_turns_changed_is_counted_once(
+    page: Page, inspector: RunningInspector, store: Store
+) -> None:
+    for name in ("one", "two"):
+        with store.open(name) as s:
+            for _ in range(2):
+                with s.turn("go on") as t:
+                    t.file("pay.py", "modified")
+    page.goto(f"{inspector.address}/compare?a=one&b=two")
+    assert page.locator(".cmp tr", has_text="Files").inner_text().split("\t")[1:] == [
+        "1 changed",
+        "1 changed",
+    ]
+
+
 def test_a_range_of_a_session_leads_to_the_comparison(
     page: Page, inspector: RunningInspector, store: Store
 ) -> None:

@@ -70,7 +70,7 @@ class Lane(msgspec.Struct, frozen=True, kw_only=True):
     steps: list[LaneStep]
     spend: dict[str, int]
     took: int | None
-    """From its first act to its last; None where times are unknown."""
+    """How long its turns took; the time between them is left out. None where times are unknown."""
     decided: list[LaneStep]
     answer: str
     """The last words of the model."""
@@ -94,20 +94,19 @@ class Lanes(msgspec.Struct, frozen=True, kw_only=True):
     """Where they part; None if they do not."""
 
 
-def lane(turns: Sequence[TurnFold], *, times: bool, cut: bool) -> Lane:
-    """A lane from the turns after the common log."""
+def lane(turns: Sequence[TurnFold], *, files: int, times: bool, cut: bool) -> Lane:
+    """A lane from the turns after the common log, which changed so many files."""
     items = [(turn.turn, item) for turn in turns for item in turn.items]
     steps = [_step(turn, item) for turn, item in items if item.label not in LEFT_OUT]
     said = [item for _, item in items if item.label == "said" and item.text is not None]
-    ends = [turn.until for turn in turns]
     return Lane(
         steps=steps,
         spend=total([turn.spend for turn in turns]),
-        took=max(ends) - turns[0].first.when if turns and times else None,
+        took=sum(turn.until - turn.first.when for turn in turns) if turns and times else None,
         decided=[step for step in steps if step.verb == "decided"],
         answer=said[-1].text.plain if said and said[-1].text is not None else "",
         ended=turns[-1].ended if turns else "",
-        files=sum(turn.files for turn in turns),
+        files=files,
         cut=cut,
     )
 

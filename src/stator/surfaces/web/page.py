@@ -11,6 +11,8 @@ from jinja2.runtime import Context as JinjaContext
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from stator.model.calls.costs import is_computed
+from stator.model.records.types import UNPRICED
 from stator.model.values.escape import visible
 from stator.model.values.ids import short
 from stator.surfaces.cli.render import amounts, project_entries, times
@@ -56,6 +58,7 @@ def environment(finalize: Callable[[Any], Any] = shown_text) -> Environment:
         short=short,
         money=amounts.money,
         price=_price,
+        money_mark=_money_mark,
         one_slash=lambda path: f"/{path.lstrip('/')}" if path.startswith("/") else path,
         tokens=amounts.tokens,
         cached=amounts.cached,
@@ -112,6 +115,13 @@ def _price(spend: Mapping[str, int]) -> str:
     if any(unit.startswith("money:") for unit in spend) or "tokens" not in spend:
         return amounts.money(spend)
     return f"{amounts.tokens(spend)} tokens"
+
+
+def _money_mark(spend: Mapping[str, int]) -> str:
+    """What the signs before an amount of money say, in a few words; the page Cost says more."""
+    words = ["computed"] if is_computed(spend) else []
+    lacks = UNPRICED in spend and any(unit.startswith("money:") for unit in spend)
+    return ", ".join([*words, "not whole"] if lacks else words)
 
 
 def _source_of(text: str) -> tuple[str, str]:

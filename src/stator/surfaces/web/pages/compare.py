@@ -14,7 +14,7 @@ from stator.model.calls.costs import Prices
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Put
 from stator.model.log.query import SessionQuery, SessionRow
-from stator.model.records.types import FileRecord
+from stator.model.records.types import LOOKS, FileRecord, file_key
 from stator.runtime.base.costs import model_in
 from stator.runtime.views.as_read import for_one_answer, prices_in
 from stator.runtime.views.ranges import between, common
@@ -93,7 +93,9 @@ def _side(found: Served, point: Point, trunk: int) -> ComparedSide:
     model = model_in(store.entries(point.session, "settings", at=point.seq))
     turns = _turns(commits, prices_in(store), model)
     is_cut = bool(commits) and commits[-1].seq < point.seq
-    return ComparedSide(row=row, point=point, lane=lane(turns, times=row.has_times, cut=is_cut))
+    files = {file_key(one.root, one.path) for one in _touched(commits) if one.op not in LOOKS}
+    made = lane(turns, files=len(files), times=row.has_times, cut=is_cut)
+    return ComparedSide(row=row, point=point, lane=made)
 
 
 def looks(verb: str) -> tuple[str, str]:
@@ -103,10 +105,14 @@ def looks(verb: str) -> tuple[str, str]:
     return (icon, word) if icon else (known.get(verb, "ring"), verb.capitalize())
 
 
-def _turns(commits: list[Commit], prices: Prices | None, model: str) -> list[TurnFold]:
+def _touched(commits: list[Commit]) -> list[FileRecord]:
+    """What commits say of files that they read or changed."""
     puts = (op.record for commit in commits for op in commit.delta if isinstance(op, Put))
-    paths = (record.path for record in puts if isinstance(record, FileRecord))
-    base = base_of(paths)
+    return [record for record in puts if isinstance(record, FileRecord)]
+
+
+def _turns(commits: list[Commit], prices: Prices | None, model: str) -> list[TurnFold]:
+    base = base_of(one.path for one in _touched(commits))
     return [
         fold(list(group), {}, base, times=True, prices=prices, model=model)
         for turn, group in groupby(commits, key=lambda commit: commit.turn)

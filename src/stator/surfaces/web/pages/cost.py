@@ -88,7 +88,7 @@ def cost(request: Request) -> Response:
     drawn = [groups[name] for name in window if name in groups]
     measure = asked.get("in", "")
     if measure not in ("money", "tokens"):
-        measure = "money" if any(one.money for one in drawn) else "tokens"
+        measure = "money" if sums.whole.money else "tokens"
     bars, most = _bars(window, groups, attrgetter(measure))
     return render(
         request,
@@ -159,8 +159,9 @@ def _computed_by(sums: CostSums, prices: Prices | None) -> str:
         return ""
     words = ["the prices of your stator.toml"] if prices.own else []
     if prices.shipped is not None:
-        first = spans.shown("day", min(prices.shipped.dates.values()))
-        words.append(f"the public list prices of {first}")
+        dates = prices.shipped.dates.values()
+        ends = dict.fromkeys(spans.shown("day", one) for one in (min(dates), max(dates)))
+        words.append(f"public list prices, looked up {' to '.join(ends)}")
     return ", else ".join(words)
 
 

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from stator.model.calls.costs import less
 from stator.model.records.text import prompt_text
 from stator.model.views.film_strip import context_now
 from stator.runtime.window.film_strip import KeptStrips, StripPage, read_strip
@@ -47,11 +48,20 @@ def _shown(page: StripPage) -> dict[str, Any]:
         "prompt": " ".join(prompt_text(began.known("input") if began else "").split())[:PROMPT_MAX],
         "when": began.when if began else page.asked.at,
         "base": base_of(file.path for file in page.strip.files),
+        "cost": _cost(page),
         "in_view": context_now(page.strip, current),
         "steps": steps,
         "done": sum(step.status == "done" for step in steps),
         "shown_turns": range(page.hidden_before + 1, frames[current].turn + 1),
     }
+
+
+def _cost(page: StripPage) -> dict[str, int]:
+    """What the frame of the position cost; nothing where it is not known what was spent before it."""
+    spent, at = page.strip.spent, page.current
+    if not at and page.strip.frames[0].turn > 1:
+        return {}
+    return less(spent[at], spent[at - 1] if at else {})
 
 
 def _outside(turn: int, last: int | None = None) -> str:
