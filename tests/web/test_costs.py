@@ -55,7 +55,7 @@ def test_a_page_says_once_what_the_sign_before_a_cost_means(
     assert 'href="/cost#prices">computed' in asked.page(f"/s/{session}").decode()
     told = asked.page("/cost").decode()
     assert 'id="prices"' in told
-    assert "public list prices, looked up" in told
+    assert "public list prices of" in told
 
 
 @pytest.mark.parametrize(("ages", "by"), [((0, 20), "day"), ((0, 50), "week"), ((0, 300), "month")])

@@ -160,8 +160,10 @@ def _computed_by(sums: CostSums, prices: Prices | None) -> str:
     words = ["the prices of your stator.toml"] if prices.own else []
     if prices.shipped is not None:
         dates = prices.shipped.dates.values()
-        ends = dict.fromkeys(spans.shown("day", one) for one in (min(dates), max(dates)))
-        words.append(f"public list prices, looked up {' to '.join(ends)}")
+        months = (
+            spans.shown("month", spans.begin("month", one)) for one in (min(dates), max(dates))
+        )
+        words.append(f"public list prices of {' to '.join(dict.fromkeys(months))}")
     return ", else ".join(words)
 
 

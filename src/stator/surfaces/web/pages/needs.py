@@ -62,6 +62,7 @@ def home(request: Request) -> Response:
         cards=cards[:CARDS_MAX],
         more=max(0, len(cards) - CARDS_MAX),
         title=_title(len(cards)),
+        several=len(found.projects) > 1,
         old=found.old_doubts[:OLD_MAX],
         demand=policy.proof(store.context),
         spent=total([one.seen.cost for one in found.running]),

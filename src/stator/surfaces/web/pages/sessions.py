@@ -63,6 +63,7 @@ def page(request: Request) -> Response:
         request, "sessions.html", tab="sessions", live=live, older=older, chosen=chosen,
         rest=[line for line in rest if line.has_times],
         undated=[line for line in rest if not line.has_times],
+        several=bool(chosen["project"]) or len({line.project for line in [*live, *rest]}) > 1,
         is_first="after" not in request.query_params, filters=_filters([*live, *rest]),
     )  # fmt: skip
 
