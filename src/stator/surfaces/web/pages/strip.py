@@ -11,6 +11,8 @@ from starlette.routing import Route
 from stator.model.calls.costs import less
 from stator.model.records.text import prompt_text
 from stator.model.views.film_strip import context_now
+from stator.runtime.base.costs import asks_cost
+from stator.runtime.views.as_read import for_one_answer, prices_in
 from stator.runtime.window.film_strip import KeptStrips, StripPage, read_strip
 from stator.runtime.window.strip_costs import with_costs
 from stator.surfaces.cli.render.turns.subject import base_of
@@ -28,10 +30,12 @@ def strip(request: Request) -> Response:
     view = found.store.read(request.path_params["session"])
     asked = request.query_params
     position = f"@{asked['commit']}" if "commit" in asked else asked.get("at", "head")
-    page = read_strip(found.store.as_read, view.id, position, KEPT)
+    store = for_one_answer(found.store.as_read)
+    costs = asks_cost(view.id, prices_in(store))
+    page = read_strip(store, view.id, position, KEPT, also=list(costs))
     if page is None:
         return render(request, "strip_empty.html", tab="sessions", row=view.row)
-    page = with_costs(found.store.as_read, page)
+    page = with_costs(store, page)
     return render(request, "strip.html", tab="sessions", page=page, **_shown(page))
 
 
