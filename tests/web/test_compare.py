@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from playwright.sync_api import Page, expect
@@ -116,6 +117,21 @@ def test_a_file_that_several_turns_changed_is_counted_once(
         "1 changed",
         "1 changed",
     ]
+
+
+def test_a_session_that_is_too_long_to_compare_whole_has_its_whole_cost(
+    page: Page, inspector: RunningInspector, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stator.surfaces.web.pages.compare.COMMITS_MAX", 5)
+    for name, turns in (("short", 1), ("long", 4)):
+        with store.open(name) as s:
+            for _ in range(turns):
+                with s.turn("go on") as t:
+                    t.say("x", usage={"tokens": 1, "money:usd": 100_000})
+    page.goto(f"{inspector.address}/compare?a=short&b=long")
+    cost = page.locator(".cmp tr", has_text="Cost").inner_text()
+    assert cost.split("\t")[1:] == ["$0.10", "$0.40"]
+    expect(page.locator(".head")).to_contain_text("B cost $0.30 more.")
 
 
 def test_a_range_of_a_session_leads_to_the_comparison(

@@ -78,6 +78,8 @@ class Lane(msgspec.Struct, frozen=True, kw_only=True):
     files: int
     cut: bool = False
     """Whether more was done than is shown."""
+    spend_is_whole: bool = True
+    """Whether what it spent includes what is not shown."""
 
     @property
     def failed(self) -> int:
@@ -108,6 +110,7 @@ def lane(turns: Sequence[TurnFold], *, files: int, times: bool, cut: bool) -> La
         ended=turns[-1].ended if turns else "",
         files=files,
         cut=cut,
+        spend_is_whole=not cut,
     )
 
 
@@ -174,8 +177,10 @@ def _kind(row: LaneRow) -> str:
 
 
 def verdict(a: Lane, b: Lane) -> str:
-    """Compare both in one sentence, from what was recorded."""
-    parts = [*_cost(a, b), *_time(a, b), *_failures(a, b), *_answers(a, b)]
+    """Compare both in one sentence, from what was recorded. Parts of two tries do not say which was quicker."""
+    parts = [*_cost(a, b)] if a.spend_is_whole and b.spend_is_whole else []
+    if not a.cut and not b.cut:
+        parts += [*_time(a, b), *_failures(a, b), *_answers(a, b)]
     if not parts:
         return "Nothing recorded tells them apart."
     told = "; ".join(parts)

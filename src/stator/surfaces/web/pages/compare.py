@@ -6,6 +6,7 @@ from itertools import groupby
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
@@ -15,7 +16,7 @@ from stator.model.log.commit import Commit
 from stator.model.log.delta import Put
 from stator.model.log.query import SessionQuery, SessionRow
 from stator.model.records.types import LOOKS, FileRecord, file_key
-from stator.runtime.base.costs import model_in
+from stator.runtime.base.costs import SessionCosts, model_in, spend_of
 from stator.runtime.views.as_read import for_one_answer, prices_in
 from stator.runtime.views.ranges import between, common
 from stator.runtime.views.reflog import turn_at
@@ -95,7 +96,16 @@ def _side(found: Served, point: Point, trunk: int) -> ComparedSide:
     is_cut = bool(commits) and commits[-1].seq < point.seq
     files = {file_key(one.root, one.path) for one in _touched(commits) if one.op not in LOOKS}
     made = lane(turns, files=len(files), times=row.has_times, cut=is_cut)
+    if is_cut and not trunk:  # what all of it cost is known without its other steps
+        made = replace(made, spend=_spent(found, row, point), spend_is_whole=True)
     return ComparedSide(row=row, point=point, lane=made)
+
+
+def _spent(found: Served, row: SessionRow, point: Point) -> dict[str, int]:
+    """What a session cost up to a point."""
+    store = for_one_answer(found.store.as_read)
+    spend, prices = spend_of(store.entries(row.id, "spend", at=point.seq)), prices_in(store)
+    return SessionCosts(store, row, prices, spend).of(spend) if prices is not None else spend
 
 
 def looks(verb: str) -> tuple[str, str]:
