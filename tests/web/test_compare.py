@@ -132,6 +132,7 @@ def test_a_session_that_is_too_long_to_compare_whole_has_its_whole_cost(
     cost = page.locator(".cmp tr", has_text="Cost").inner_text()
     assert cost.split("\t")[1:] == ["$0.10", "$0.40"]
     expect(page.locator(".head")).to_contain_text("B cost $0.30 more.")
+    expect(page.locator(".cmp tr", has_text="Result")).to_contain_text("it goes on")
 
 
 def test_a_range_of_a_session_leads_to_the_comparison(
