@@ -25,6 +25,7 @@ from stator.model.exchange.items import (
     Returned,
 )
 from stator.runtime.base import project_flags
+from stator.runtime.facade.outside import person_needs
 from stator.runtime.facade.store import Store
 from stator.runtime.ingest.recorder import Recorder
 
@@ -216,6 +217,12 @@ def test_a_write_without_a_result_of_long_ago_is_history(store, tmp_path):
         store, write_conversation(tmp_path / "x.jsonl", *turn_lines(1, done=False))
     ).total
     assert total.in_doubt == 0
+
+
+def test_a_call_in_doubt_of_long_ago_is_known_although_nobody_is_asked_about_it(store, tmp_path):
+    run_import(store, write_conversation(tmp_path / "x.jsonl", *turn_lines(1, done=False)))
+    found = person_needs(store.port, store.context)
+    assert (found.doubts, len(found.old_doubts)) == ([], 1)
 
 
 def test_a_result_of_a_known_tool_without_a_call_is_an_orphan(store):

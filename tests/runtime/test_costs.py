@@ -134,6 +134,17 @@ def test_the_ledger_has_each_model_with_its_cost(priced):
     assert {part.model: part.spend[MONEY] for part in found.parts} == {"small": 150, "big": 1500}
 
 
+def test_the_ledger_counts_what_came_before_the_only_model_was_named(priced):
+    with priced.open("s") as s, s.turn("go") as t:
+        t.say("x", usage={"tokens": 40, "tokens:in": 40})
+    told(priced, "small")
+    days = iter(range(1, 99))
+    ledger = SpendLedger(lambda at: f"day {next(days)}")
+    ledger.advance(priced.port, prices_in(priced.as_read))
+    (found,) = ledger.sessions()
+    assert {part.model for part in found.parts} == {"small"}
+
+
 def test_the_ledger_is_read_anew_when_prices_change(priced):
     told(priced, "small")
     ledger = SpendLedger(lambda at: "today")

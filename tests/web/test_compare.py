@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from playwright.sync_api import Page, expect
@@ -101,6 +102,37 @@ def test_tries_that_acted_alike_part_where_only_one_gave_an_answer(
     text = PlainBrowser(inspector).page(f"/compare?a={fork.id}&b=trunk").decode()
     assert "Where they part" in text
     assert "Only A gave an answer." in text
+
+
+def test_a_file_that_several_turns_changed_is_counted_once(
+    page: Page, inspector: RunningInspector, store: Store
+) -> None:
+    for name in ("one", "two"):
+        with store.open(name) as s:
+            for _ in range(2):
+                with s.turn("go on") as t:
+                    t.file("pay.py", "modified")
+    page.goto(f"{inspector.address}/compare?a=one&b=two")
+    assert page.locator(".cmp tr", has_text="Files").inner_text().split("\t")[1:] == [
+        "1 changed",
+        "1 changed",
+    ]
+
+
+def test_a_session_that_is_too_long_to_compare_whole_has_its_whole_cost(
+    page: Page, inspector: RunningInspector, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stator.surfaces.web.pages.compare.COMMITS_MAX", 5)
+    for name, turns in (("short", 1), ("long", 4)):
+        with store.open(name) as s:
+            for _ in range(turns):
+                with s.turn("go on") as t:
+                    t.say("x", usage={"tokens": 1, "money:usd": 100_000})
+    page.goto(f"{inspector.address}/compare?a=short&b=long")
+    cost = page.locator(".cmp tr", has_text="Cost").inner_text()
+    assert cost.split("\t")[1:] == ["$0.10", "$0.40"]
+    expect(page.locator(".head")).to_contain_text("B cost $0.30 more.")
+    expect(page.locator(".cmp tr", has_text="Result")).to_contain_text("it goes on")
 
 
 def test_a_range_of_a_session_leads_to_the_comparison(

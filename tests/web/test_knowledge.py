@@ -145,15 +145,15 @@ def test_costs_are_by_day_agent_project_and_model_with_cache_reads_apart(
     assert page.locator(".nums dd").all_inner_texts() == ["$0.25", "300", "600", "2"]
     assert page.locator(".bars rect").count() == 1
     assert "sessions, 1 report nothing" in page.locator(".nums").inner_text()
-    agents = page.locator(".threecost table").first.locator("tbody tr")
+    agents = page.get_by_label("By agent").locator("tbody tr")
     assert [row.split() for row in agents.all_inner_texts()] == [
         ["demo", "1", "session", "$0.25", "300", "600"],
         ["codex", "1", "session", "–", "–", "–"],
     ]
-    page.get_by_role("link", name="Tokens").click()
+    page.get_by_role("link", name="Tokens", exact=True).click()
     expect(page.locator(".bars svg")).to_have_attribute(
         "aria-label",
-        "Tokens without cache reads on each of 30 days; the same numbers are in the table below",
+        "Tokens without cache reads in each of 14 days; the same numbers are in the table below",
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import stator
+from runtime.test_why import record_revision
 from stator.runtime.facade.store import Store
 from web.running import RunningInspector
 from web.sessions import long_session, read_file, work
@@ -326,3 +327,24 @@ def test_no_page_scrolls_sideways_from_360_pixels_to_4k(
             page.set_viewport_size({"width": width, "height": 800})
             wide = page.evaluate("() => document.documentElement.scrollWidth")
             assert wide <= width, (path, width)
+
+
+def test_a_session_says_what_it_committed(
+    page: Page, inspector: RunningInspector, store: Store
+) -> None:
+    with store.open("pushed") as s, s.turn("commit it") as t:
+        t.say("It is pushed.")
+    record_revision(store, s.id, "64f1b9a0c1", pushed="origin")
+    page.goto(f"{inspector.address}/s/{s.id}")
+    expect(page.locator(".facts")).to_contain_text("committed 64f1b9a and pushed")
+
+
+def test_what_a_system_message_says_is_folded(
+    page: Page, inspector: RunningInspector, store: Store
+) -> None:
+    with store.open("told") as s, s.turn("go") as t:
+        t.say("# Open tabs\n- basket.py", actor="system")
+    page.goto(f"{inspector.address}/s/{s.id}")
+    line = page.locator("details.call", has_text="System")
+    expect(line).to_contain_text("# Open tabs - basket.py")
+    expect(line.locator(".words")).to_be_hidden()

@@ -189,3 +189,16 @@ def test_a_session_without_a_turn_says_so(
         pass
     page.goto(f"{inspector.address}/s/{s.id}/strip")
     expect(page.locator("main")).to_contain_text("no turn yet")
+
+
+def test_a_position_says_what_its_turn_cost(
+    page: Page, inspector: RunningInspector, store: Store
+) -> None:
+    with store.open("paid") as s:
+        for cents in (25, 40):
+            with s.turn("go") as t:
+                t.say("x", usage={"tokens": 1, "money:usd": cents * 10_000})
+                answered = s.head.seq
+    page.goto(f"{inspector.address}/s/{s.id}/strip?at=@{answered}")
+    expect(page.locator(".now")).to_contain_text("0 calls, $0.40")
+    expect(page.locator(".names")).to_contain_text("$0.65")

@@ -177,6 +177,8 @@ class SpendLedger:
         day = self._day(timed[0].when) if timed else ""
         seqs, models = models_of(versions)
         seqs, models = [0, *seqs], [model_in(before), *models]
+        if len(named := set(filter(None, models))) == 1:
+            seqs, models = [0], list(named)  # also of what came before it was named
         found: dict[tuple[str, str], list[dict[str, int]]] = {}
         amounts = list(answers(versions, {}))  # a fork begins with nothing spent
         prices = None if any(names_money(one.usage) for one in amounts) else self._prices

@@ -132,8 +132,10 @@ def _kept_as(heads: Mapping[str, int], frames: Sequence[Frame]) -> tuple[Any, ..
     return (*sorted(heads.items()), frames[0].first, frames[-1].last)
 
 
-def read_strip(store: StorePort, session: str, position: str, kept: KeptStrips) -> StripPage | None:
-    """The strip around a position; None if the session has no turn yet."""
+def read_strip(
+    store: StorePort, session: str, position: str, kept: KeptStrips, *, also: Sequence[Read] = ()
+) -> StripPage | None:
+    """The strip around a position; None if the session has no turn yet. `also`: what its caller is going to ask."""
     store = for_one_answer(store)
     point = locate(store, session, position)
     ahead(
@@ -171,6 +173,7 @@ def read_strip(store: StorePort, session: str, position: str, kept: KeptStrips) 
                 if sampled and not kept.has_samples(heads)
                 else ()
             ),
+            *also,
         ],
     )
     if strip is None:

@@ -70,7 +70,7 @@ class Lane(msgspec.Struct, frozen=True, kw_only=True):
     steps: list[LaneStep]
     spend: dict[str, int]
     took: int | None
-    """From its first act to its last; None where times are unknown."""
+    """How long its turns took; the time between them is left out. None where times are unknown."""
     decided: list[LaneStep]
     answer: str
     """The last words of the model."""
@@ -78,6 +78,8 @@ class Lane(msgspec.Struct, frozen=True, kw_only=True):
     files: int
     cut: bool = False
     """Whether more was done than is shown."""
+    spend_is_whole: bool = True
+    """Whether what it spent includes what is not shown."""
 
     @property
     def failed(self) -> int:
@@ -94,21 +96,21 @@ class Lanes(msgspec.Struct, frozen=True, kw_only=True):
     """Where they part; None if they do not."""
 
 
-def lane(turns: Sequence[TurnFold], *, times: bool, cut: bool) -> Lane:
-    """A lane from the turns after the common log."""
+def lane(turns: Sequence[TurnFold], *, files: int, times: bool, cut: bool) -> Lane:
+    """A lane from the turns after the common log, which changed so many files."""
     items = [(turn.turn, item) for turn in turns for item in turn.items]
     steps = [_step(turn, item) for turn, item in items if item.label not in LEFT_OUT]
     said = [item for _, item in items if item.label == "said" and item.text is not None]
-    ends = [turn.until for turn in turns]
     return Lane(
         steps=steps,
         spend=total([turn.spend for turn in turns]),
-        took=max(ends) - turns[0].first.when if turns and times else None,
+        took=sum(turn.until - turn.first.when for turn in turns) if turns and times else None,
         decided=[step for step in steps if step.verb == "decided"],
         answer=said[-1].text.plain if said and said[-1].text is not None else "",
         ended=turns[-1].ended if turns else "",
-        files=sum(turn.files for turn in turns),
+        files=files,
         cut=cut,
+        spend_is_whole=not cut,
     )
 
 
@@ -175,8 +177,10 @@ def _kind(row: LaneRow) -> str:
 
 
 def verdict(a: Lane, b: Lane) -> str:
-    """Compare both in one sentence, from what was recorded."""
-    parts = [*_cost(a, b), *_time(a, b), *_failures(a, b), *_answers(a, b)]
+    """Compare both in one sentence, from what was recorded. Parts of two tries do not say which was quicker."""
+    parts = [*_cost(a, b)] if a.spend_is_whole and b.spend_is_whole else []
+    if not a.cut and not b.cut:
+        parts += [*_time(a, b), *_failures(a, b), *_answers(a, b)]
     if not parts:
         return "Nothing recorded tells them apart."
     told = "; ".join(parts)

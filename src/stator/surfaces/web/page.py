@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
@@ -12,13 +11,15 @@ from jinja2.runtime import Context as JinjaContext
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from stator.model.calls.costs import is_computed
+from stator.model.records.types import UNPRICED
 from stator.model.values.escape import visible
 from stator.model.values.ids import short
 from stator.surfaces.cli.render import amounts, project_entries, times
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.turns import subject
 from stator.surfaces.http.served import Served, served
-from stator.surfaces.web import forms, state_words
+from stator.surfaces.web import forms, spans, state_words
 from stator.surfaces.web.shape.prose import unmarked
 
 _SOURCE_MAX = 60
@@ -57,6 +58,7 @@ def environment(finalize: Callable[[Any], Any] = shown_text) -> Environment:
         short=short,
         money=amounts.money,
         price=_price,
+        money_mark=_money_mark,
         one_slash=lambda path: f"/{path.lstrip('/')}" if path.startswith("/") else path,
         tokens=amounts.tokens,
         cached=amounts.cached,
@@ -68,7 +70,7 @@ def environment(finalize: Callable[[Any], Any] = shown_text) -> Environment:
         day=times.day,
         stamp=times.stamp,
         unmarked=unmarked,
-        calendar_day=_calendar_day,
+        span_name=lambda name, by: spans.shown(by, name),
         sentence=lambda text: text[:1].upper() + text[1:],
         source_of=_source_of,
         quoted=lambda text: text.removeprefix("the user: ").removeprefix("«").removesuffix("»"),
@@ -115,17 +117,18 @@ def _price(spend: Mapping[str, int]) -> str:
     return f"{amounts.tokens(spend)} tokens"
 
 
+def _money_mark(spend: Mapping[str, int]) -> str:
+    """What the signs before an amount of money say, in a few words; the page Cost says more."""
+    words = ["computed"] if is_computed(spend) else []
+    lacks = UNPRICED in spend and any(unit.startswith("money:") for unit in spend)
+    return ", ".join([*words, "not whole"] if lacks else words)
+
+
 def _source_of(text: str) -> tuple[str, str]:
     """Of `[user] t1 …` in a brief: who it comes from, and the rest; nobody where it does not say."""
     who, closed, rest = text.partition("] ")
     is_named = bool(closed) and who.startswith("[") and len(who) <= _SOURCE_MAX
     return (who[1:], rest) if is_named else ("", text)
-
-
-def _calendar_day(text: str) -> str:
-    """2026-02-03 as 3 Feb 2026."""
-    day = datetime.date.fromisoformat(text)
-    return f"{day.day} {day:%b %Y}"
 
 
 def period(first: int, last: int, now: int) -> str:

@@ -22,6 +22,7 @@ from stator.model.records.types import (
     ChildRecord,
     FileRecord,
     PlanRecord,
+    RevisionRecord,
     SettingRecord,
 )
 from stator.model.views.open_calls import waits
@@ -44,7 +45,7 @@ CHILDREN_MAX = 12
 """Sub-agents of a page that are looked into."""
 WORDS = 8
 """Commits at the end of a sub-agent's log among which its last words are."""
-HEAD = ("spend", "settings", "calls", "plan", "tags", "files")
+HEAD = ("spend", "settings", "calls", "plan", "tags", "files", "revisions")
 
 
 class SessionHead(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +62,8 @@ class SessionHead(msgspec.Struct, frozen=True, kw_only=True):
     doubts: int
     """Calls in doubt that a person is asked about."""
     steps: list[PlanRecord]
+    revision: RevisionRecord | None
+    """Its newest version-control commit."""
     paths: list[str]
     """Of the files that it touched last: they say in which folder it works."""
 
@@ -116,6 +119,7 @@ def read_head(store: StorePort, session: str) -> SessionHead:
     row = store.session(session, counted=True)
     calls = [e.record for e in store.entries(session, "calls") if isinstance(e.record, CallRecord)]
     steps = [e.record for e in store.entries(session, "plan") if isinstance(e.record, PlanRecord)]
+    made = (entry.record for entry in store.entries(session, "revisions", limit=1))
     settings = (entry.record for entry in store.entries(session, "settings"))
     return SessionHead(
         row=row,
@@ -126,6 +130,7 @@ def read_head(store: StorePort, session: str) -> SessionHead:
         open_calls=calls,
         doubts=len(to_settle(store, session)),
         steps=sorted(steps, key=lambda step: step.order),
+        revision=next((one for one in made if isinstance(one, RevisionRecord)), None),
         paths=[
             entry.record.path
             for entry in store.entries(session, "files", limit=FILES_MAX)
@@ -193,7 +198,7 @@ def range_of(store: StorePort, session: str, after: int, upto: int) -> ReadTurns
 
 def read_ahead_head(store: StorePort, session: str, *also: Read) -> None:
     """Read in one call what every page about a session shows."""
-    limits = {"calls": OPEN_MAX, "plan": OPEN_MAX, "files": FILES_MAX}
+    limits = {"calls": OPEN_MAX, "plan": OPEN_MAX, "files": FILES_MAX, "revisions": 1}
     prices = asks_cost(session, prices_in(store))
     more = [read("session", session, counted=True), *prices, *also]
     read_ahead(store, session, *HEAD, limit=limits, also=more)

@@ -121,6 +121,8 @@ class Needs(msgspec.Struct, frozen=True, kw_only=True):
     flags: list[FlaggedSession]
     running: list[AtWork]
     ended: list[Ending]
+    old_doubts: list[NeededCall]
+    """Calls in doubt that are so old that no person is asked about them, newest first."""
     projects: list[str]
     """The projects that were worked in last."""
     conflicts: list[tuple[str, StateEntry]] | None = None
@@ -204,6 +206,10 @@ class _NeedsReader:
             flags=[one for row in recent for one in self._flags(row)],
             running=[self._at_work(row) for row in self._active],
             ended=endings(self._store, ended, self._prices),
+            old_doubts=sorted(
+                (one for row in asked for one in self._old_doubts(row)),
+                key=lambda one: -one.since,
+            ),
             projects=list(dict.fromkeys(row.record.project for row in recent))[:PROJECTS_MAX],
         )
 
@@ -245,6 +251,15 @@ class _NeedsReader:
     def _doubts(self, row: SessionRow) -> Iterator[NeededCall]:
         for record in to_settle(self._store, row.id):
             yield self._call(row, record)
+
+    def _old_doubts(self, row: SessionRow) -> Iterator[NeededCall]:
+        asked = {record.call for record in to_settle(self._store, row.id)}
+        for entry in self._store.entries(row.id, "calls"):
+            record = entry.record
+            if not isinstance(record, CallRecord) or record.elsewhere or record.call in asked:
+                continue
+            if record.status == "in doubt":
+                yield self._call(row, record)
 
     def _approvals(self, row: SessionRow) -> Iterator[NeededCall]:
         if row.record.status in ("closed", "archived"):

@@ -6,6 +6,7 @@ from itertools import groupby
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
@@ -14,8 +15,8 @@ from stator.model.calls.costs import Prices
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Put
 from stator.model.log.query import SessionQuery, SessionRow
-from stator.model.records.types import FileRecord
-from stator.runtime.base.costs import model_in
+from stator.model.records.types import LOOKS, FileRecord, file_key
+from stator.runtime.base.costs import SessionCosts, model_in, spend_of
 from stator.runtime.views.as_read import for_one_answer, prices_in
 from stator.runtime.views.ranges import between, common
 from stator.runtime.views.reflog import turn_at
@@ -93,7 +94,18 @@ def _side(found: Served, point: Point, trunk: int) -> ComparedSide:
     model = model_in(store.entries(point.session, "settings", at=point.seq))
     turns = _turns(commits, prices_in(store), model)
     is_cut = bool(commits) and commits[-1].seq < point.seq
-    return ComparedSide(row=row, point=point, lane=lane(turns, times=row.has_times, cut=is_cut))
+    files = {file_key(one.root, one.path) for one in _touched(commits) if one.op not in LOOKS}
+    made = lane(turns, files=len(files), times=row.has_times, cut=is_cut)
+    if is_cut and not trunk:  # what all of it cost is known without its other steps
+        made = replace(made, spend=_spent(found, row, point), spend_is_whole=True)
+    return ComparedSide(row=row, point=point, lane=made)
+
+
+def _spent(found: Served, row: SessionRow, point: Point) -> dict[str, int]:
+    """What a session cost up to a point."""
+    store = for_one_answer(found.store.as_read)
+    spend, prices = spend_of(store.entries(row.id, "spend", at=point.seq)), prices_in(store)
+    return SessionCosts(store, row, prices, spend).of(spend) if prices is not None else spend
 
 
 def looks(verb: str) -> tuple[str, str]:
@@ -103,10 +115,14 @@ def looks(verb: str) -> tuple[str, str]:
     return (icon, word) if icon else (known.get(verb, "ring"), verb.capitalize())
 
 
-def _turns(commits: list[Commit], prices: Prices | None, model: str) -> list[TurnFold]:
+def _touched(commits: list[Commit]) -> list[FileRecord]:
+    """What commits say of files that they read or changed."""
     puts = (op.record for commit in commits for op in commit.delta if isinstance(op, Put))
-    paths = (record.path for record in puts if isinstance(record, FileRecord))
-    base = base_of(paths)
+    return [record for record in puts if isinstance(record, FileRecord)]
+
+
+def _turns(commits: list[Commit], prices: Prices | None, model: str) -> list[TurnFold]:
+    base = base_of(one.path for one in _touched(commits))
     return [
         fold(list(group), {}, base, times=True, prices=prices, model=model)
         for turn, group in groupby(commits, key=lambda commit: commit.turn)

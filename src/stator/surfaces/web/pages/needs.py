@@ -23,6 +23,8 @@ from stator.surfaces.http.served import served
 from stator.surfaces.web.page import render
 
 CARDS_MAX = 60
+OLD_MAX = 20
+"""Calls in doubt that are listed although nobody is asked about them."""
 CALL_MAX = 160
 """Characters of a call that a title shows."""
 NUMBERS = "No One Two Three Four Five Six Seven Eight Nine Ten".split()
@@ -60,6 +62,8 @@ def home(request: Request) -> Response:
         cards=cards[:CARDS_MAX],
         more=max(0, len(cards) - CARDS_MAX),
         title=_title(len(cards)),
+        several=len(found.projects) > 1,
+        old=found.old_doubts[:OLD_MAX],
         demand=policy.proof(store.context),
         spent=total([one.seen.cost for one in found.running]),
         call_text=call_text,

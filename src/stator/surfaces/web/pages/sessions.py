@@ -21,6 +21,8 @@ CURSOR_MAX = 4
 """Numbers of a cursor."""
 TEXT_MAX = 240
 FILTERS_MAX = 12
+BROKEN_OFF = ("interrupted", "aborted", "cancelled")
+"""How a last turn ended that somebody stopped: that is no failure."""
 
 
 class SessionLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +36,7 @@ class SessionLine(msgspec.Struct, frozen=True, kw_only=True):
     ended: str
     said: str
     state: str
-    """live, doubt, wait, fail or rest: what its icon says."""
+    """live, doubt, wait, fail, cut, done or rest: what its icon says."""
     project: str
     agent: str
     updated: int
@@ -61,6 +63,7 @@ def page(request: Request) -> Response:
         request, "sessions.html", tab="sessions", live=live, older=older, chosen=chosen,
         rest=[line for line in rest if line.has_times],
         undated=[line for line in rest if not line.has_times],
+        several=bool(chosen["project"]) or len({line.project for line in [*live, *rest]}) > 1,
         is_first="after" not in request.query_params, filters=_filters([*live, *rest]),
     )  # fmt: skip
 
@@ -130,12 +133,11 @@ def _state(one: PagedSession) -> str:
         return "wait"
     if one.row.shown in ("active", "silent"):
         return "live"
-    is_cut = one.row.shown == "interrupted" or one.recap.last_turn in (
-        "error",
-        "interrupted",
-        "aborted",
-    )
-    return "fail" if is_cut else "done" if one.recap.last_turn == "ok" else "rest"
+    if one.recap.last_turn == "error":
+        return "fail"
+    if one.row.shown == "interrupted" or one.recap.last_turn in BROKEN_OFF:
+        return "cut"
+    return "done" if one.recap.last_turn == "ok" or one.recap.revisions else "rest"
 
 
 def _cost(spend: dict[str, int]) -> str:

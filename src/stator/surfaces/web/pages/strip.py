@@ -8,8 +8,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from stator.model.calls.costs import less
 from stator.model.records.text import prompt_text
 from stator.model.views.film_strip import context_now
+from stator.runtime.base.costs import asks_cost
+from stator.runtime.views.as_read import for_one_answer, prices_in
 from stator.runtime.window.film_strip import KeptStrips, StripPage, read_strip
 from stator.runtime.window.strip_costs import with_costs
 from stator.surfaces.cli.render.turns.subject import base_of
@@ -27,10 +30,12 @@ def strip(request: Request) -> Response:
     view = found.store.read(request.path_params["session"])
     asked = request.query_params
     position = f"@{asked['commit']}" if "commit" in asked else asked.get("at", "head")
-    page = read_strip(found.store.as_read, view.id, position, KEPT)
+    store = for_one_answer(found.store.as_read)
+    costs = asks_cost(view.id, prices_in(store))
+    page = read_strip(store, view.id, position, KEPT, also=list(costs))
     if page is None:
         return render(request, "strip_empty.html", tab="sessions", row=view.row)
-    page = with_costs(found.store.as_read, page)
+    page = with_costs(store, page)
     return render(request, "strip.html", tab="sessions", page=page, **_shown(page))
 
 
@@ -47,11 +52,20 @@ def _shown(page: StripPage) -> dict[str, Any]:
         "prompt": " ".join(prompt_text(began.known("input") if began else "").split())[:PROMPT_MAX],
         "when": began.when if began else page.asked.at,
         "base": base_of(file.path for file in page.strip.files),
+        "cost": _cost(page),
         "in_view": context_now(page.strip, current),
         "steps": steps,
         "done": sum(step.status == "done" for step in steps),
         "shown_turns": range(page.hidden_before + 1, frames[current].turn + 1),
     }
+
+
+def _cost(page: StripPage) -> dict[str, int]:
+    """What the frame of the position cost; nothing where it is not known what was spent before it."""
+    spent, at = page.strip.spent, page.current
+    if not at and page.strip.frames[0].turn > 1:
+        return {}
+    return less(spent[at], spent[at - 1] if at else {})
 
 
 def _outside(turn: int, last: int | None = None) -> str:
