@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import stator
-from importers.claude_code_writer import TranscriptWriter, view
+from importers.claude_code_writer import TranscriptWriter, import_files, view
 from importers.import_helpers import context_of
 from importers.recorded_law import lose_notes
 from runtime.file_writes import SECRET, apply, fill, tree
@@ -21,6 +21,7 @@ from stator.model.exchange.hunks import texts_of
 from stator.model.exchange.items import digest_of
 from stator.model.exchange.kept_contents import BYTES_MAX, TouchContents
 from stator.model.records.types import FileRecord
+from stator.model.views.patch import text_of
 from stator.runtime.views.contents import hunks_of
 
 
@@ -324,3 +325,40 @@ def test_contents_are_not_added_to_what_an_earlier_release_recorded(chat, store,
     assert [list(commit.value("input")["contents"]) for commit in kept_commits(after)] == [
         [digest_of("2\n")]
     ]
+
+
+@pytest.fixture
+def away(chat):
+    """An agent that worked in another folder: a turn below `lib/web`, and one elsewhere in the same repository."""
+    chat.cwd = chat.file.cwd = "/home/dev/away"
+    chat.write("lib/web/a.py", "a\n")
+    chat.write("test/b.py", "b\n")
+    return chat
+
+
+def imported_here(chat):
+    """The session in the project of this folder, which is not the agent's."""
+    import_files(chat.store, chat.file.path)
+    return view(chat.store)
+
+
+def paths_in(patches):
+    return [line[6:] for line in text_of(patches).splitlines() if line.startswith("+++ b/")]
+
+
+def test_patches_of_every_turn_are_relative_to_the_same_folder(away):
+    shown = imported_here(away)
+    assert paths_in(shown.patch("t1")) == ["lib/web/a.py"]
+    assert paths_in(shown.patch("t2")) == ["test/b.py"]
+
+
+def test_patches_are_relative_to_the_repository_that_was_committed_to(away):
+    away.cwd = "/home/dev"
+    away.write("notes/plan.md", "plan\n")
+    away.file.prompt("commit it")
+    away.file.says("msg_9", ("toolu_9", "Bash", {"command": "git commit -am first"}))
+    made = "[main 1234567] first\n 1 file changed\n create mode 100644 lib/web/a.py\n"
+    away.file.result("toolu_9", made, toolUseResult={"stdout": made, "stderr": ""})
+    shown = imported_here(away)
+    assert paths_in(shown.patch("t0..t3")) == ["lib/web/a.py", "test/b.py"]
+    assert "# /home/dev/notes/plan.md: outside /home/dev/away" in text_of(shown.patch("t0..t3"))

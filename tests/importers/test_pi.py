@@ -21,6 +21,7 @@ from importers.import_helpers import (
     views,
 )
 from importers.import_helpers import needs_recordings as real_only
+from stator.model.records.types import SettingRecord
 
 TREE = DATA / "pi" / "tree.jsonl"
 FIRST = DATA / "pi" / "first-version.jsonl"
@@ -109,6 +110,20 @@ def test_an_answer_keeps_signed_thinking_usage_and_model(store):
         "tokens:cache_write": 5, "money:usd": 250_000,
     }  # fmt: skip
     assert answer.tool == "claude-x"
+
+
+def test_the_model_that_a_session_starts_with_is_a_setting(store):
+    """pi writes an entry only when the user changes it."""
+    import_file(store, TREE, "pi")
+    first, _ = views(store, TREE, "pi")
+    ((seq, model),) = [
+        (commit.seq, op.record.value)
+        for commit in first.log()
+        for op in commit.delta
+        if isinstance(getattr(op, "record", None), SettingRecord) and op.record.name == "model"
+    ]
+    (answer,) = [c for c in first.log() if c.origin == ("pi", "a1")]
+    assert (model, seq < answer.seq) == ("claude-x", True)
 
 
 def test_an_aborted_answer_ends_its_turn(store):

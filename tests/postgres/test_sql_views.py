@@ -18,7 +18,7 @@ from stator.errors import BadQuery
 from stator.model.log.query import SessionQuery
 from stator.model.records.tables import BOOKKEEPING
 from stator.model.sessions.lifecycle import lent_upto
-from stator.model.views.sql_views import SQL_EXAMPLES, SQL_VIEWS, ShownCall
+from stator.model.views.sql_views import SQL_EXAMPLES, SQL_VIEWS, Shown, ShownCall, ShownCost
 from stator.runtime.base.pages import commits
 from stator.store.postgres.connection import READ, Connections
 from stator.store.postgres.sandbox import child as of_a_server
@@ -159,21 +159,46 @@ def test_the_page_has_ten_questions():
     assert len(QUESTIONS) >= 10
 
 
+def each(both: Both) -> Iterator[Any]:
+    """Both stores, one after the other."""
+    with stator.connect(both.file) as file:
+        yield file
+    yield both.server
+
+
 def test_what_readers_know_of_a_call_is_shown_over_both_stores(both):
     calls = "SELECT session, seq FROM calls WHERE tool = 'look' ORDER BY seq LIMIT 1"
-    with stator.connect(both.file, project="shop") as file:
-        for store in (file, both.server):
-            ((session, seq),) = store.port.sql(calls)[1]
-            known = [ShownCall(session, seq, "in doubt", "process died")]
-            where = f"WHERE session = '{session}' AND seq = {seq}"
-            query = f"SELECT status, recorded, cause FROM calls {where}"
-            assert store.port.sql(query, shown=known)[1] == [("in doubt", "ok", "process died")]
-            turn = f"(SELECT turn FROM calls {where})"
-            failed = f"SELECT failed FROM turns WHERE session = '{session}' AND turn = {turn}"
-            ((before,),), ((after,),) = (
-                store.port.sql(failed, shown=one)[1] for one in ([], known)
-            )
-            assert after == before + 1
+    for store in each(both):
+        ((session, seq),) = store.port.sql(calls)[1]
+        known = Shown([ShownCall(session, seq, "in doubt", "process died")])
+        where = f"WHERE session = '{session}' AND seq = {seq}"
+        query = f"SELECT status, recorded, cause FROM calls {where}"
+        assert store.port.sql(query, shown=known)[1] == [("in doubt", "ok", "process died")]
+        turn = f"(SELECT turn FROM calls {where})"
+        failed = f"SELECT failed FROM turns WHERE session = '{session}' AND turn = {turn}"
+        ((before,),), ((after,),) = (
+            store.port.sql(failed, shown=one)[1] for one in (Shown(), known)
+        )
+        assert after == before + 1
+
+
+def test_what_prices_make_of_usage_is_shown_over_both_stores(both):
+    for store in each(both):
+        ((session, first, last),) = store.port.sql(
+            "SELECT session, first, last FROM turns"
+            " WHERE session IN (SELECT id FROM sessions WHERE cost_usd IS NULL) AND last > first"
+            " ORDER BY session, turn LIMIT 1"
+        )[1]
+        known = Shown(
+            costs=[ShownCost(session, 7_000_000, [(first, 1_000_000), (last, 2_000_000)])]
+        )
+        whole = f"SELECT cost_usd, cost_computed FROM sessions WHERE id = '{session}'"
+        assert store.port.sql(whole, shown=known)[1] == [(7.0, 1)]
+        turn = f"SELECT cost_usd FROM turns WHERE session = '{session}' AND first = {first}"
+        assert store.port.sql(turn, shown=known)[1] == [(3.0,)]
+        commit = f"SELECT cost_usd FROM commits WHERE session = '{session}' AND seq = {last}"
+        assert store.port.sql(commit, shown=known)[1] == [(2.0,)]
+        assert store.port.sql(whole)[1] == [(None, 0)]
 
 
 def test_a_table_of_the_server_cannot_be_named(both):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 
 VIEWS = {
-    "sessions": "id name project agent mode status created updated turns tokens cached cost_usd asked",
+    "sessions": "id name project agent mode status created updated turns tokens cached cost_usd cost_computed asked",
     "commits": "session seq id hash kind turn at actor tool status effect cause happened text input output"
-    " input_hash summary why tokens cached cost_usd",
-    "turns": "session turn first last at status happened ended prompt calls failed tokens cached cost_usd",
+    " input_hash summary why tokens cached cost_usd cost_computed",
+    "turns": "session turn first last at status happened ended prompt calls failed tokens cached"
+    " cost_usd cost_computed",
     "calls": "session seq call tool effect status cause attempt outcome turn at happened took input input_hash"
     " output summary why",
     "records": "session collection seq turn op id record",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from hashlib import sha256
 
 import msgspec
@@ -80,6 +81,70 @@ def test_every_kind_of_record_is_found(filled, asked, kind):
     assert kind in kinds(filled.search(asked))
 
 
+THOUGHTS = [
+    {
+        "role": "assistant",
+        "content": [
+            {"type": "thinking", "thinking": "an escapement might do", "signature": "sphinx"},
+            {"type": "text", "text": "I take a spring."},
+        ],
+    },
+    {
+        "output": [
+            {
+                "type": "reasoning",
+                "id": "rs_1",
+                "summary": [{"type": "summary_text", "text": "an escapement might do"}],
+                "encrypted_content": "sphinx",
+            }
+        ]
+    },
+    {
+        "choices": [
+            {
+                "message": {
+                    "role": "assistant",
+                    "content": "I take a spring.",
+                    "reasoning_content": "an escapement might do",
+                    "reasoning_details": [{"type": "reasoning.encrypted", "data": "sphinx"}],
+                }
+            }
+        ]
+    },
+]
+
+
+@pytest.fixture(params=THOUGHTS, ids=["anthropic", "openai", "openai-chat"])
+def thought(either, request):
+    with either.open("clock") as s, s.turn("repair the clock") as t:
+        t.say(request.param)
+    return either
+
+
+def test_what_an_agent_thought_is_found(thought):
+    assert kinds(thought.search("escapement")) == ["entry"]
+
+
+def test_what_a_provider_encrypted_is_not_searched(thought):
+    assert thought.search("sphinx") == []
+
+
+def test_what_a_tool_of_the_provider_gave_back_is_found(either):
+    found = {"type": "web_search_result", "title": "Pendulums", "encrypted_content": "sphinx"}
+    block = {"type": "web_search_tool_result", "tool_use_id": "w1", "content": [found]}
+    with either.open("clock") as s, s.turn("repair the clock") as t:
+        t.say({"role": "assistant", "content": [block]})
+    assert kinds(either.search("pendulums")) == ["entry"]
+
+
+def test_a_tool_that_an_answer_asks_for_is_found_once_as_the_call(either):
+    asked = {"type": "tool_use", "id": "t1", "name": "grep_files", "input": {"pattern": "cog"}}
+    with either.open("clock") as s, s.turn("repair the clock") as t:
+        t.say({"role": "assistant", "content": [asked]})
+        t.call(grep_files, pattern="cog", path="x")
+    assert Counter(kinds(either.search("cog"))) == {"call": 1, "outcome": 1}
+
+
 def test_a_change_of_the_indexed_words_needs_a_new_index_version(filled):
     """If the words of a commit change, VERSION must be raised so that old indexes are rebuilt."""
     told = [
@@ -88,7 +153,7 @@ def test_a_change_of_the_indexed_words_needs_a_new_index_version(filled):
         if (found := document(commit)) is not None
     ]
     digest = sha256(repr((words("ÅÄ straße 日本 parseHttp_x"), told)).encode()).hexdigest()[:16]
-    assert (VERSION, digest) == (5, "4f48ad147aff7c4f")
+    assert (VERSION, digest) == (6, "4f48ad147aff7c4f")
 
 
 def test_a_hit_names_its_session_turn_and_commit(filled):

@@ -120,3 +120,28 @@ def test_what_makes_no_sense_is_a_usage_error(long, ask, words):
 def test_log_shows_a_compaction_on_one_line(long, ask):
     ask("compact", "--summary", "gist.txt")
     assert "tokens · removed from the view: " in ask("log", "--kind", "compaction").out
+
+
+def test_what_is_named_together_is_counted_one_by_one(long, ask, monkeypatch):
+    monkeypatch.setattr("stator.model.window.compaction.KEYS_MAX", 1)
+    said = json.loads(ask("compact", "--summary", "gist.txt", "--json").out)["left"]
+    assert any(key["key"].startswith("entries:") for key in stretches(ask))
+    words = next(line for line in ask("evicted", "long").lines if line.startswith("not in the"))
+    numbers = [int(word) for word in re.findall(r"\d+", words)]
+    assert sum(numbers) == sum(said.values())
+
+
+def stretches(ask):
+    return [json.loads(line) for line in ask("evicted", "long", "--json").lines]
+
+
+def test_the_session_that_lost_most_comes_first(long, world, ask):
+    ask("compact", "--summary", "gist.txt")
+    with world.open(long) as opened, opened.open("short") as s:
+        for number in range(6):
+            with s.turn(f"go {number}") as t:
+                t.say("done " + "word " * 40)
+        s.compact(summary="little")
+    lines = ask("evicted", "--everywhere").lines
+    rows = [line.split()[0] for line in lines if line.startswith(("long", "short"))]
+    assert rows == ["long", "short"]

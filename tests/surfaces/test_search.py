@@ -191,3 +191,11 @@ def test_the_program_searches_a_store(more):
     done = program("search", "login", "bug", "--store", str(more), "--all")
     assert done.code == 0
     assert "fix the login bug" in done.out
+
+
+def test_no_match_names_the_beginning_of_a_word_that_has_some(more, ask):
+    assert "longer words match: stator search 'logi*'" in ask("search", "logi").err
+
+
+def test_no_match_names_no_beginning_that_has_none_either(more, ask):
+    assert "longer words" not in ask("search", "carburettor").err

@@ -161,8 +161,9 @@ def test_a_search_that_stops_by_itself_says_so_in_text_and_json(tmp_path, world,
                 t.say("basket")
     monkeypatch.setenv("STATOR_STORE", str(path))
     found = [json.loads(line) for line in ask("search", "basket", "--json").lines]
-    assert found[-1]["cut"] == {"shown": len(found) - 1, "what": "matches", "more": "-n 40"}
-    assert "… more matches" in ask("search", "basket").out
+    cut = found[-1]["cut"]
+    assert (cut["shown"], cut["of"], cut["more"]) == (len(found) - 1, 80, "-n 40")
+    assert "… 60 more matches" in ask("search", "basket").out
     assert all(
         "cut" not in json.loads(line) for line in ask("search", "basket", "--json", "-n", "5").lines
     )

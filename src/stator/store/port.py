@@ -43,7 +43,7 @@ from stator.model.log.query import (
 )
 from stator.model.records.types import Entry
 from stator.model.sessions.ownership import Ownership
-from stator.model.views.sql_views import ShownCalls
+from stator.model.views.sql_views import AS_IS, Shown
 
 if TYPE_CHECKING:  # loaded only by `verify`, for searches and for projects
     from stator.model.log.log_walk import SessionLog
@@ -345,10 +345,10 @@ class StorePort(Protocol):
         ...
 
     def sql(
-        self, query: str, *, row_limit: int = 1000, seconds: float = 5.0, shown: ShownCalls = ()
+        self, query: str, *, row_limit: int = 1000, seconds: float = 5.0, shown: Shown = AS_IS
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """Read-only SQL over the documented views, bounded in rows and time: (column names, rows). `shown`: calls that
-        the views show with another status than the log has."""
+        """Read-only SQL over the documented views, bounded in rows and time: (column names, rows). `shown`: what
+        the views show that the log does not have: the status of calls without an outcome, and computed costs."""
         ...
 
 

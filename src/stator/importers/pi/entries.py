@@ -66,6 +66,8 @@ class PiEntryReader:
         paths = state.get("paths")
         self._seen_paths = {text(one): None for one in paths} if isinstance(paths, list) else {}
         """Digests of paths that were read or written, the latest last."""
+        self._model = text(state.get("model"))
+        """The model that was named last, by a change of it or by an answer."""
         self._before = before
         self.items: dict[str, str] = {}
         """Entry → the id of its item."""
@@ -74,7 +76,12 @@ class PiEntryReader:
 
     def state(self) -> dict[str, Any]:
         paths = list(self._seen_paths)
-        return {"names": self._names.state(), "calls": self._calls.state(), "paths": paths}
+        return {
+            "names": self._names.state(),
+            "calls": self._calls.state(),
+            "paths": paths,
+            "model": self._model,
+        }
 
     def place(self, name: str) -> None:
         """Note that an entry comes next in the file, on this branch or on another one."""
@@ -94,6 +101,7 @@ class PiEntryReader:
         elif kind == "custom_message":
             yield self._noted(name, at, given.get("content"))
         elif kind in ("model_change", "thinking_level_change"):
+            self._model = text(given.get("modelId")) or self._model
             yield from _configured(name, at, given)
         elif kind in IGNORED:
             yield Noise(kind=kind)
@@ -125,6 +133,7 @@ class PiEntryReader:
         stop = text(message.get("stopReason"))
         blocks, calls = self._blocks(at, records(message.get("content")))
         self.items[name] = name
+        yield from self._answered_by(name, at, message)
         if blocks:
             yield Answered(
                 id=name, at=at, reply=assistant_message(blocks), model=text(message.get("model")),
@@ -145,6 +154,14 @@ class PiEntryReader:
             yield TurnEnded(at=at, status="aborted", why=headline(message.get("errorMessage")))
         elif stop and stop != "toolUse":
             yield TurnEnded(at=at)
+
+    def _answered_by(self, name: str, at: int, message: dict[str, Any]) -> Iterator[Configured]:
+        """The model of an answer as a setting, where no change named it: pi writes none for the one it starts with."""
+        model, provider = text(message.get("model")), text(message.get("provider"))
+        if model and model != self._model:
+            self._model = model
+            settings = {"model": model, **({"provider": provider} if provider else {})}
+            yield Configured(id=f"{name}/settings", at=at, settings=settings)
 
     def _blocks(
         self, at: int, content: list[dict[str, Any]]

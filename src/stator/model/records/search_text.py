@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from stator.errors import StatorError
@@ -13,8 +13,9 @@ PARTS_MAX = 20_000
 """Texts of one value that are looked at."""
 
 
-def strings(value: Any, *, names: bool = False) -> Iterator[str]:
-    """The texts and numbers in a value, in order; with the names of fields, if they say something."""
+def strings(value: Any, *, names: bool = False, without: Collection[str] = ()) -> Iterator[str]:
+    """The texts and numbers in a value, in order; with the names of fields, if they say something, and `without` what
+    is in fields of these names."""
     left = PARTS_MAX
     waiting = [value]
     while waiting and left:
@@ -24,7 +25,10 @@ def strings(value: Any, *, names: bool = False) -> Iterator[str]:
             yield one
         elif isinstance(one, Mapping):
             inner = [
-                part for pair in list(one.items())[:left] for part in (pair if names else pair[1:])
+                part
+                for pair in list(one.items())[:left]
+                if pair[0] not in without
+                for part in (pair if names else pair[1:])
             ]
             waiting += reversed(inner)
         elif isinstance(one, (list, tuple)):

@@ -145,18 +145,19 @@ def text_of(patches: Iterable[FilePatch]) -> str:
     """Patches as one text; a file without a patch becomes a comment, which `git apply` ignores.
 
     Files outside the session's root are comments too: applied inside it, they would be other files. Only where no
-    file is inside, their paths are relative to the folder that the text begins with.
+    file is inside, paths are relative to the folder that the text begins with, and those outside it are comments.
     """
     found = list(patches)
     base = next((patch.base for patch in found if patch.base), "")
     lead = f"# paths are relative to {quoted(base)}\n" if base else ""
-    return lead + "".join(line for patch in found for line in _shown(patch))
+    return lead + "".join(line for patch in found for line in _shown(patch, base))
 
 
-def _shown(patch: FilePatch) -> Iterator[str]:
+def _shown(patch: FilePatch, base: str) -> Iterator[str]:
     path = quoted(patch.path)
     if patch.root != "." and not patch.base:
-        yield f"# {path}: outside the session's root\n"
+        folder = quoted(base) if base else "the session's root"
+        yield f"# {path}: outside {folder}\n"
         return
     if patch.reason:
         source = f" from {quoted(patch.from_path)}" if patch.change == "renamed" else ""

@@ -1,6 +1,6 @@
 """Extracts the searchable texts of a commit, and the paths it is about.
 
-Prompts, answers, tool inputs and outputs, and every record an agent leaves behind. Not
+Prompts, answers with what was thought, tool inputs and outputs, and every record an agent leaves behind. Not
 what is kept beside them (the contents of files, definitions of tools), and not bookkeeping.
 """
 
@@ -22,7 +22,14 @@ from stator.model.records.types import (
 )
 from stator.model.values.tokenizer import BETWEEN, indexed, words
 from stator.model.views.search import SearchDocument
-from stator.model.window.reply import dialect, text_of, texts
+from stator.model.window.reply import (
+    blocks_of,
+    dialect,
+    items_of,
+    message_of,
+    text_of,
+    texts,
+)
 
 TEXT_MAX = 1_000_000
 """Characters of one text that are looked at."""
@@ -31,6 +38,17 @@ PATH_NAMES = frozenset(
     "path paths file files filename file_path filepath notebook_path cwd directory folder dir".split()
 )
 """Arguments of tools that name a file, in the tools there are."""
+
+ELSEWHERE = frozenset(
+    "text output_text input_text refusal message tool_use function_call custom_tool_call".split()
+)
+"""Parts of an answer that are its text, or that are calls of their own."""
+THOUGHT = ("reasoning_content", "reasoning", "reasoning_details")
+"""Where a chat completion has what was thought."""
+OPAQUE = frozenset(
+    "type id signature data encrypted_content encrypted_index tool_use_id call_id item_id".split()
+)
+"""Fields that hold no words of anybody."""
 
 
 def document(commit: Commit) -> SearchDocument | None:
@@ -97,12 +115,30 @@ def _prompt(asked: Any) -> Iterator[str]:
 
 
 def _entry(commit: Commit) -> Iterator[str]:
-    """The model's text; its tool requests are in the resulting calls."""
+    """The model's text, then what it thought and what tools of its provider gave back; the tools that it asked for are
+    in the resulting calls."""
     said = commit.known("output")
     if isinstance(said, str) or dialect(said) != "plain":
         yield text_of(said)
+        yield from _beside_text(said)
     else:
         yield from strings(said)
+
+
+def _beside_text(said: Any) -> Iterator[str]:
+    match dialect(said):
+        case "anthropic":
+            parts = blocks_of(said)
+        case "openai":
+            parts = items_of(said)
+        case "openai-chat":
+            message = message_of(said)
+            parts = [{name: message[name] for name in THOUGHT if name in message}]
+        case _:
+            parts = []
+    for part in parts:
+        if part.get("type") not in ELSEWHERE:
+            yield from strings(part, without=OPAQUE)
 
 
 def _call(commit: Commit) -> Iterator[str]:

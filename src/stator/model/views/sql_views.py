@@ -5,8 +5,6 @@ Plain data: a store makes the views of it, and the command line lists them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import msgspec
 
 
@@ -19,18 +17,35 @@ class ShownCall(msgspec.Struct, frozen=True, array_like=True):
     cause: str
 
 
-ShownCalls = Sequence[ShownCall]
+class ShownCost(msgspec.Struct, frozen=True, array_like=True):
+    """What a session that names no money cost by the prices there are, in millionths of a dollar."""
+
+    session: str
+    amount: int
+    answers: list[tuple[int, int]] = []
+    """Of each commit that used something and has a price: its seq, and what it cost. Empty where no query asks."""
+
+
+class Shown(msgspec.Struct, frozen=True):
+    """What readers know that is not in the log: given to a store along with a query."""
+
+    calls: list[ShownCall] = []
+    costs: list[ShownCost] = []
+
+
+AS_IS = Shown()
+"""The views show what the log has."""
 
 SQL_VIEWS: dict[str, tuple[str, str]] = {
     "sessions": (
         "one row a session",
         "id name project agent mode status #created #updated"
-        " #turns #tokens #cached %cost_usd asked",
+        " #turns #tokens #cached %cost_usd #cost_computed asked",
     ),
     "turns": (
         "one row a turn",
         "session #turn #first #last #at status"
-        " #happened #ended prompt #calls #failed #tokens #cached %cost_usd",
+        " #happened #ended prompt #calls #failed #tokens #cached %cost_usd #cost_computed",
     ),
     "calls": (
         "one row a call",
@@ -40,7 +55,7 @@ SQL_VIEWS: dict[str, tuple[str, str]] = {
     "commits": (
         "one row a commit",
         "session #seq id hash kind #turn #at actor tool status effect cause"
-        " #happened text input output input_hash summary why #tokens #cached %cost_usd",
+        " #happened text input output input_hash summary why #tokens #cached %cost_usd #cost_computed",
     ),
     "files": ("one row a change of a file", "session #seq #turn id path op before after"),
     "decisions": (

@@ -145,17 +145,21 @@ class SessionCosts:
             yield SessionPart(spend, priced, self._model_at(seq))
 
     def _by_answer(self) -> Iterator[SessionPart]:
+        spend: dict[str, int] = {}
+        priced: dict[str, int] = {}
+        for one, cost in self.answers():
+            spend = added(spend, one.usage)
+            priced = total([priced, cost])
+            yield SessionPart(spend, priced, self._model_at(one.seq))
+
+    def answers(self) -> Iterator[tuple[AnswerUsage, dict[str, int]]]:
+        """What each of its own commits used, and the same with its money."""
         after = lent_upto(self._row.record.lineage)
         versions = self._store.versions(
             self._row.id, after=after, upto=self._row.head, collections=("spend",)
         )
-        spend: dict[str, int] = {}
-        priced: dict[str, int] = {}
         for one in answers(versions, {}):
-            spend = added(spend, one.usage)
-            model = self._model_at(one.seq)
-            priced = total([priced, self._prices.priced(one.usage, model)])
-            yield SessionPart(spend, priced, model)
+            yield one, self._prices.priced(one.usage, self._model_at(one.seq))
 
 
 def answers(versions: Iterable[Version], before: Mapping[str, int]) -> Iterator[AnswerUsage]:

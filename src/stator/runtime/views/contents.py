@@ -7,18 +7,20 @@ it is named by.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from posixpath import commonpath, dirname, isabs
 from typing import Any
 
 import msgspec
 
 from stator.errors import Erased, NotFound
+from stator.model.brief.path_groups import common_folder
 from stator.model.exchange.hunks import Place, applied, counts, from_plain, from_unified
 from stator.model.exchange.kept_contents import NOT_KEPT, UNKNOWN_BEFORE, place_key
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Version
-from stator.model.records.types import FileRecord, file_key
+from stator.model.records.types import FileRecord, Record, RevisionRecord, file_key
 from stator.model.views.file_story import (
     Edit,
     Ends,
@@ -229,7 +231,8 @@ def range_patches(
         if isinstance(record := getattr(version.op, "record", None), FileRecord)
         and (record.op, record.how) == ("skipped", "observed")
     ]
-    return unseen + _patches((ends[key], reader, reader) for key in sorted(ends))
+    whole = [(ends[key], reader, reader) for key in sorted(ends)]
+    return unseen + _patches(whole, _base(store, session, ends.values()))
 
 
 def _needs_more(versions: Iterable[Version]) -> bool:
@@ -260,19 +263,22 @@ def fork_patches(
         )
         end, last = (right[key].end, readers[1]) if key in right else (left[key].start, readers[0])
         found.append((Ends(either.root, either.path, start, end), first, last))
-    return _patches(found)
+    return _patches(found, _base(store, a.session, [ends for ends, _, _ in found]))
 
 
-def _patches(found: Iterable[tuple[Ends, ContentReader, ContentReader]]) -> list[FilePatch]:
-    whole = list(found)
-    base = _base([ends for ends, _, _ in whole])
-    made = [_patch(ends, first, last, base) for ends, first, last in whole]
+def _patches(
+    whole: Sequence[tuple[Ends, ContentReader, ContentReader]], base: str
+) -> list[FilePatch]:
+    made = [
+        _patch(ends, first, last, base if all(_is_below(n, base) for n in _names(ends)) else "")
+        for ends, first, last in whole
+    ]
     shown = [patch for patch in made if patch is not None]
     # a file that got another name, which no patch shows, was there under the old one
     left = {(patch.root, patch.from_path) for patch in shown if patch.from_path and not patch.patch}
     return [
         FilePatch(
-            path=patch.path, root=patch.root, change="changed", base=base,
+            path=patch.path, root=patch.root, change="changed", base=patch.base,
             reason=NOT_KEPT + UNKNOWN_BEFORE,
         )
         if patch.change == "added" and (patch.root, patch.path) in left
@@ -281,12 +287,43 @@ def _patches(found: Iterable[tuple[Ends, ContentReader, ContentReader]]) -> list
     ]  # fmt: skip
 
 
-def _base(found: Sequence[Ends]) -> str:
-    """The folder of all files, where none of them is below the session's root: an agent that worked elsewhere."""
-    names = [ends.path for ends in found] + [ends.from_path for ends in found if ends.from_path]
+def _base(store: StorePort, session: str, found: Collection[Ends]) -> str:
+    """The folder that paths are relative to, where no file is below the session's root: an agent that worked elsewhere.
+    It is the same for every range of a session: the repository that it committed to, if half of the files are in it,
+    else the folder of all its files, else that of these."""
+    names = [name for ends in found for name in _names(ends)]
     if any(ends.root != "/" for ends in found) or not all(map(isabs, names)) or not names:
         return ""
+    records = [entry.record for entry in store.entries(session, "files", "revisions")]
+    files = [one.path for one in records if isinstance(one, FileRecord) and isabs(one.path)]
+    home = _repository(records, files)
+    if home and sum(_is_below(name, home) for name in names) * 2 >= len(names):
+        return home
+    whole = common_folder(files)
+    if whole and all(_is_below(name, whole) for name in names):
+        return whole
     return commonpath([dirname(name) for name in names])
+
+
+def _names(ends: Ends) -> list[str]:
+    return [ends.path, ends.from_path] if ends.from_path else [ends.path]
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path.startswith(f"{folder.rstrip('/')}/")
+
+
+def _repository(records: Iterable[Record], files: Sequence[str]) -> str:
+    """Where most files are that a session committed; empty if it committed none. A revision names them as they are
+    called in their repository."""
+    committed = {name for one in records if isinstance(one, RevisionRecord) for name in one.files}
+    ends = Counter(
+        path.removesuffix(f"/{name}")
+        for path in files
+        for name in committed
+        if name and path.endswith(f"/{name}")
+    )
+    return ends.most_common(1)[0][0] if ends else ""
 
 
 def _patch(

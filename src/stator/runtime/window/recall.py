@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -28,7 +29,16 @@ from stator.model.records.types import (
 )
 from stator.model.values import canon
 from stator.model.values.json_text import shown
-from stator.model.window.compaction import CHATTER, GROUPS, RANKS, UNDONE, bounded, key_for, order
+from stator.model.window.compaction import (
+    CHATTER,
+    GROUPS,
+    RANKS,
+    UNDONE,
+    WINDOW,
+    bounded,
+    key_for,
+    order,
+)
 from stator.model.window.reply import requests, text_of
 from stator.runtime.base.one_answer import ahead
 from stator.runtime.base.pages import commit_at, find_entry, named_commits
@@ -112,6 +122,48 @@ def evicted(
             item = look.item(version.op.record, version.seq)
             found.setdefault(version.seq, []).append(item)
     return [item for seq in sorted(found, reverse=True) for item in _ranked(found[seq])]
+
+
+def beyond(
+    store: StorePort, session: str, keys: Iterable[tuple[EvictedRecord | Evicted, int]]
+) -> dict[int, int]:
+    """By rank: how many more things left the view than there are keys, each given with the commit that says so. Where
+    there were many, a key names what left of a stretch of turns; the commit says how many there were in all."""
+    store, known = for_one_answer(store), list(keys)
+    stretches = Counter((by, key.rank) for key, by in known if is_stretch(key.key))
+    found: dict[int, int] = {}
+    for (by, rank), many in sorted(stretches.items()):
+        commit = commit_at(store, session, by)
+        said = commit.known("input")
+        left = said.get("left") if isinstance(said, dict) else None
+        whole = left.get(RANKS[rank]) if isinstance(left, dict) and rank < len(RANKS) else None
+        if type(whole) is int:
+            is_window = commit.status == WINDOW  # which leaves the keys as they are that it finds
+            named = sum(
+                key.rank == rank
+                and key.window == is_window
+                and (is_window or one == by)
+                and not is_stretch(key.key)
+                for key, one in known
+            )
+            found[rank] = found.get(rank, 0) + max(0, whole - named - many)
+    return found
+
+
+def beyond_now(store: StorePort, session: str, entries: Iterable[Entry]) -> dict[int, int]:
+    """The same of what is not in view now, from the keys in the state."""
+    known = [(one.record, one.seq) for one in entries if isinstance(one.record, EvictedRecord)]
+    if not any(is_stretch(record.key) for record, _ in known):
+        return {}
+    last = latest(store, session)
+    by = 0 if last is None else stands_for(last)
+    placed = ((record, seq if record.window else by) for record, seq in known)
+    return beyond(store, session, [(record, seq) for record, seq in placed if seq])
+
+
+def is_stretch(key: str) -> bool:
+    """Whether a key names what left of some turns, and not one thing."""
+    return key.partition(":")[0] in GROUPS
 
 
 def _read_commits(store: StorePort, session: str, records: Sequence[Record]) -> None:

@@ -63,7 +63,7 @@ from stator.model.sessions.lifecycle import (
 )
 from stator.model.sessions.ownership import OWN
 from stator.model.sessions.retention import tier_of
-from stator.model.views.sql_views import ShownCalls
+from stator.model.views.sql_views import AS_IS, Shown
 from stator.store.memory.answers import (
     LogState,
     calls_in,
@@ -514,7 +514,7 @@ class MemoryReads:
             return found
 
     def sql(
-        self, query: str, *, row_limit: int = 1000, seconds: float = 5.0, shown: ShownCalls = ()
+        self, query: str, *, row_limit: int = 1000, seconds: float = 5.0, shown: Shown = AS_IS
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
         raise BadQuery(
             "the memory store does not support SQL", hint="use a SQLite or PostgreSQL store"

@@ -33,7 +33,7 @@ from stator.model.log.query import (
 )
 from stator.model.records.types import Entry
 from stator.model.sessions.ownership import OWN
-from stator.model.views.sql_views import ShownCalls
+from stator.model.views.sql_views import AS_IS, Shown
 from stator.store.port import Durability
 from stator.store.postgres import schema
 from stator.store.postgres.append import PostgresAppender, taken_error
@@ -422,7 +422,7 @@ class PostgresStore:
         return upkeep.usage(self._connections, by, session)
 
     def sql(
-        self, query: str, *, row_limit: int = 1000, seconds: float = 5.0, shown: ShownCalls = ()
+        self, query: str, *, row_limit: int = 1000, seconds: float = 5.0, shown: Shown = AS_IS
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
         from stator.store.postgres.sandbox import process  # few programs ask in SQL
 

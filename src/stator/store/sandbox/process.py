@@ -14,13 +14,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import IO, Any
 
 import msgspec
 
 from stator.errors import BadQuery, StatorError, StoreError, StoreFailed
-from stator.model.views.sql_views import ShownCall
+from stator.model.views.sql_views import AS_IS, Shown
 from stator.store.sandbox.query import SQL_MAX
 from stator.store.sandbox.query_answer import (
     PREFIX,
@@ -45,7 +45,7 @@ def run(
     *,
     row_limit: int,
     seconds: float,
-    shown: Sequence[ShownCall] = (),
+    shown: Shown = AS_IS,
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
     """The answer to one SELECT over the views, or `BadQuery` saying what is not allowed.
 
@@ -57,7 +57,7 @@ def run(
         raise BadQuery("a query must be text that UTF-8 can encode, without the character 0")
     names: list[str] = []
     rows: list[tuple[Any, ...]] = []
-    with _started(child_module, Job(given, query, row_limit, seconds, list(shown))) as child:
+    with _started(child_module, Job(given, query, row_limit, seconds, shown)) as child:
         for frame in _frames(child, seconds):
             match frame:
                 case Columns():

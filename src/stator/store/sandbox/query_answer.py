@@ -20,9 +20,10 @@ import apsw
 import msgspec
 
 from stator.errors import BadQuery, StatorError
-from stator.model.views.sql_views import ShownCall
+from stator.model.views.sql_views import AS_IS, Shown
 from stator.store.sandbox import query
 from stator.store.sandbox.shown_calls import as_shown
+from stator.store.sandbox.shown_costs import with_costs
 from stator.store.sandbox.view_tables import RowSource
 
 HEAP_MAX = 128 * 1024 * 1024
@@ -45,8 +46,8 @@ class Job(msgspec.Struct):
     query: str
     row_limit: int
     seconds: float
-    shown: list[ShownCall] = []
-    """Calls that the views show with another status than the log has."""
+    shown: Shown = AS_IS
+    """What the views show that the log does not have."""
 
 
 class Ready(msgspec.Struct, tag="ready"):
@@ -112,7 +113,8 @@ def _answer(job: Job, opened: Opened, out: BinaryIO) -> None:
     with opened(job.given) as source:
         _write(out, Ready())
         out.flush()
-        with query.opened(as_shown(source, job.shown), job.query) as (names, rows):
+        seen = with_costs(as_shown(source, job.shown.calls), job.shown.costs)
+        with query.opened(seen, job.query) as (names, rows):
             left = ANSWER_MAX - _write(out, Columns(names))
             for row in itertools.islice(rows, job.row_limit):
                 left -= _write(out, AnswerRow(row), left)

@@ -7,7 +7,7 @@ and gives the answer along with the query.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from stator.model.views.sql_views import ShownCall
@@ -24,6 +24,16 @@ LOST = ("in doubt", "cancelled")
 def as_shown(source: RowSource, shown: Sequence[ShownCall]) -> RowSource:
     """The same rows, as readers see them."""
     return _AsShown(source, shown) if shown else source
+
+
+def changed_rows(
+    view: View, rows: Iterator[tuple[Any, ...]], change: Callable[[dict[str, Any]], None]
+) -> Iterator[tuple[Any, ...]]:
+    """Rows of a view with the columns that something else is known about; the key stays."""
+    for row in rows:
+        values = dict(zip(view.names, row, strict=False))
+        change(values)
+        yield (*(values[name] for name in view.names), *row[len(view.names) :])
 
 
 class _AsShown:
@@ -44,13 +54,9 @@ class _AsShown:
     ) -> Iterator[tuple[Any, ...]]:
         changed, needed = NEEDED.get(view.name, (set(), set()))
         if not changed & set(columns):
-            yield from self._source.rows(view, columns, bounds)
-            return
+            return self._source.rows(view, columns, bounds)
         change = self._call if view.name == "calls" else self._turn
-        for row in self._source.rows(view, {*columns, *needed}, bounds):
-            values = dict(zip(view.names, row, strict=False))
-            change(values)
-            yield (*(values[name] for name in view.names), *row[len(view.names) :])
+        return changed_rows(view, self._source.rows(view, {*columns, *needed}, bounds), change)
 
     def _call(self, values: dict[str, Any]) -> None:
         one = self._calls.get((values["session"], values["seq"]))

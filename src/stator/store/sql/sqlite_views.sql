@@ -1,6 +1,7 @@
 -- The views of `stator sql`, made on the connection that reads the store and nowhere else. A query never names them: it
 -- sees tables of the same names on a connection of its own, which ask here (store/sqlite/sandbox/views.py).
 -- Columns that a query does not see give a row its key: s, k, c, n.
+-- A cost is one that was recorded; what prices make of usage comes with the query (store/sandbox/shown_costs.py).
 -- A record that the index does not hold is read from the log. A query cannot hold a text of more than 16 MiB: instead of
 -- such a record it reads how long it is.
 
@@ -53,7 +54,7 @@ CREATE TEMP VIEW sessions AS
          (SELECT amount FROM temp.spend
           WHERE spend.s = session.s AND unit = 'tokens:cache_read') AS cached,
          (SELECT amount / 1000000.0 FROM temp.spend
-          WHERE spend.s = session.s AND unit = 'money:usd') AS cost_usd,
+          WHERE spend.s = session.s AND unit = 'money:usd') AS cost_usd, 0 AS cost_computed,
          (SELECT commit_content(log.body, 'prompt') FROM log WHERE log.k =
           (SELECT (turn_ix.s << 40) + first FROM turn_ix WHERE turn_ix.s = session.s
            ORDER BY turn LIMIT 1)) AS asked
@@ -71,7 +72,7 @@ CREATE TEMP VIEW commits AS
          commit_content(body, 'input_hash') AS input_hash,
          commit_content(body, 'output_summary') AS summary, commit_content(body, 'why') AS why,
          commit_used(body, 'tokens') - coalesce(commit_used(body, 'cached'), 0) AS tokens,
-         commit_used(body, 'cached') AS cached, commit_used(body, 'cost') AS cost_usd
+         commit_used(body, 'cached') AS cached, commit_used(body, 'cost') AS cost_usd, 0 AS cost_computed
   FROM log JOIN session ON session.s = k >> 40;
 
 -- The sums of a turn are over its own commits; a sum of nothing is NULL, so that unknown is not 0.
@@ -90,7 +91,8 @@ CREATE TEMP VIEW turns AS
          (SELECT sum(commit_used(body, 'cached'))
           FROM log WHERE k BETWEEN (s << 40) + first AND (s << 40) + last) AS cached,
          (SELECT sum(commit_used(body, 'cost'))
-          FROM log WHERE k BETWEEN (s << 40) + first AND (s << 40) + last) AS cost_usd
+          FROM log WHERE k BETWEEN (s << 40) + first AND (s << 40) + last) AS cost_usd,
+         0 AS cost_computed
   FROM turn_ix JOIN session USING (s);
 
 CREATE TEMP VIEW calls AS

@@ -49,7 +49,7 @@ from stator.model.log.query import (
 )
 from stator.model.records.types import Entry
 from stator.model.sessions.ownership import Ownership
-from stator.model.views.sql_views import ShownCalls
+from stator.model.views.sql_views import AS_IS, Shown
 from stator.store.drafts import opening_record
 from stator.store.port import Durability
 from stator.store.reads_together import answered
@@ -589,7 +589,7 @@ class SqliteStore:
             return usage.usage(db, by, session, self._counting, self._place)
 
     def sql(
-        self, query: str, *, row_limit: int = 1000, seconds: float = 5.0, shown: ShownCalls = ()
+        self, query: str, *, row_limit: int = 1000, seconds: float = 5.0, shown: Shown = AS_IS
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
         self._check()
         if not self._read_only:

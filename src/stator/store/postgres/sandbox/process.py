@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from stator.model.views.sql_views import ShownCall
+from stator.model.views.sql_views import AS_IS, Shown
 from stator.store.sandbox import process
 
 CHILD = "stator.store.postgres.sandbox.child"
@@ -19,7 +18,7 @@ def run(
     *,
     row_limit: int,
     seconds: float,
-    shown: Sequence[ShownCall] = (),
+    shown: Shown = AS_IS,
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
     """The answer to one SELECT over the views of a part; `named` is the URL as errors may show it."""
     return process.run(

@@ -71,6 +71,7 @@ class PostgresRows:
             filled = self._fill[view.name](columns, bounds)
         names = view.names
         for values, key in filled:
+            values.setdefault("cost_computed", 0)  # the log has only what was recorded
             yield (*map(values.get, names), *key)
 
     def _pages(

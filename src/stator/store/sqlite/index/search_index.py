@@ -27,7 +27,7 @@ from stator.store.sqlite.writer import PATIENCE_S
 SUFFIX = "-search"
 APPLICATION_ID = 0x53544153
 """'STAS': a search index, and not a store."""
-VERSION = 5
+VERSION = 6
 """Of the tables, and of what `tokenizer` and `search_text` make of a commit: raise it with either."""
 
 SCHEMA = """

@@ -177,8 +177,8 @@ def _show(
     waiting: Sequence[Unplaced],
 ) -> None:
     if screen.json:
-        for row in rows:
-            screen.item(documents.call(row))
+        for one in _read(scope.opened, rows):
+            screen.item({**documents.call(one.row), "happened": one.when})
         if waiting:
             screen.item({"unplaced": unplaced_items.all_as_json(waiting)})
         return

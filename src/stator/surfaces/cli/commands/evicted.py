@@ -10,11 +10,12 @@ from stator.model.values.ids import short
 from stator.runtime.facade.view import SessionView
 from stator.runtime.views.last_acts import acted
 from stator.runtime.views.ranges import seqs_of
-from stator.runtime.window.recall import Evicted
+from stator.runtime.window.recall import Evicted, beyond, beyond_now
+from stator.store.port import StorePort
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, title
 from stator.surfaces.cli.parts.question.question_scope import QuestionScope, scope_of
 from stator.surfaces.cli.render import documents
-from stator.surfaces.cli.render.evictions import in_words, key_line, kind_of
+from stator.surfaces.cli.render.evictions import by_kind, in_words, key_line, kind_of
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 from stator.surfaces.cli.render.session_words import name_line
@@ -110,7 +111,8 @@ def _of_session(
         return opened.report_empty(f"nothing was removed from the agent's view in {view.name}")
     is_past = all or span is not None
     which = "left the view" if is_past else "not in the agent's view now"
-    words = in_words(Counter(map(kind_of, found)))
+    more = {} if is_past else beyond(opened.store.as_read, view.id, [(o, o.by) for o in found])
+    words = in_words(Counter(map(kind_of, found)) + by_kind(more))
     screen.line(Line(f"{which}: ", "bold").add(words))
     screen.line()
     screen.line(header(("  WHAT", 14), ("AT", 8), ("KEY AND CONTENT", 0)))
@@ -127,12 +129,14 @@ def _of_session(
 
 
 Lost = list[tuple[SessionView, Counter[str]]]
-"""Sessions whose agents lost something, and how much of each rank."""
+"""Sessions whose agents lost something, and how much of each kind: who lost most comes first."""
 
 
 def _lost(scope: QuestionScope) -> Lost:
-    counted = ((view, _counted(view)) for view in scope.views(LOOKED_IN))
-    return [(view, ranks) for view, ranks in counted if ranks.total()]
+    store = scope.opened.store.as_read
+    counted = [(view, _counted(store, view)) for view in scope.views(LOOKED_IN)]
+    lost = [(view, ranks) for view, ranks in counted if ranks.total()]
+    return sorted(lost, key=lambda one: -one[1].total())
 
 
 def _list(screen: Screen, scope: QuestionScope, found: Lost) -> None:
@@ -156,12 +160,14 @@ def _list(screen: Screen, scope: QuestionScope, found: Lost) -> None:
     screen.line(Line(f"each thing by its key: stator evicted {short(rows[0].id)}", "dim"))
 
 
-def _counted(view: SessionView) -> Counter[str]:
+def _counted(store: StorePort, view: SessionView) -> Counter[str]:
     """How much is not in the agent's view now, by kind."""
     if not view.counts.live.get("evicted", 0):
         return Counter()
-    records = (entry.record for entry in view.entries("evicted"))
-    return Counter(kind_of(one) for one in records if isinstance(one, EvictedRecord))
+    entries = view.entries("evicted")
+    records = (entry.record for entry in entries)
+    named = Counter(kind_of(one) for one in records if isinstance(one, EvictedRecord))
+    return named + by_kind(beyond_now(store, view.id, entries))
 
 
 def _line(item: Evicted) -> Line:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from stator.index_files import keeps_index
 from stator.model.log.query import PAGE_MAX, check_limit
 from stator.model.values.ids import short
+from stator.model.views.search import PREFIX_MIN
 from stator.runtime.views.last_acts import acted
 from stator.runtime.views.search import Hit, Spread, spread
 from stator.surfaces.cli.parts.open_store import open_to_read
@@ -48,6 +49,8 @@ stator search jwt --json | jq -r '"\\(.session):@\\(.seq)"'
 """
 LIMIT = 20
 QUOTES = re.compile('["“”„«»]')
+WORD_ALONE = re.compile(rf"(?<!\S)(\w{{{PREFIX_MIN},}})(?!\S)")
+"""A word that is asked for as it is: no phrase, no beginning, and not excluded."""
 TURN = 5
 """Smallest width of the turn column."""
 DAY = 86_400_000_000
@@ -85,10 +88,12 @@ def search(
 ) -> int:
     """Search the sessions of this project, or of the whole store.
 
-    Searches prompts, answers, tool calls and their results, decisions, facts, plans, dead ends, artifacts and
-    paths. Ignores case and accents, and finds names by their parts (login finds user_login). Matches are
-    grouped by session, best match first. The index is a file beside the store; each search updates it, and it
-    can be deleted at any time.
+    Searches prompts, answers with what the agent thought, tool calls and their results, decisions, facts,
+    plans, dead ends, artifacts and paths. Does not search recorded contents of files (only what calls wrote,
+    read or printed of them), definitions of tools, settings and usage. A match is a commit: a request for a tool
+    counts once, as the call. Ignores case and accents, and finds whole words, and names by their parts (login
+    finds user_login). Matches are grouped by session, best match first. The index is a file beside the store;
+    each search updates it, and it can be deleted at any time.
 
     Parameters
     ----------
@@ -117,9 +122,12 @@ def search(
             }  # fmt: skip
 
         def find(
-            scope: QuestionScope, most: int, progress: SearchProgress | None = None
+            scope: QuestionScope,
+            most: int,
+            progress: SearchProgress | None = None,
+            terms: str = asked,
         ) -> list[Hit]:
-            return opened.store.search(asked, limit=most, progress=progress, **chosen(scope))
+            return opened.store.search(terms, limit=most, progress=progress, **chosen(scope))
 
         with delayed_bar(screen, opened.store.context.monotonic) as progress:
             found = find(scope, min(wanted + 1, PAGE_MAX), progress)
@@ -130,6 +138,10 @@ def search(
         if not keeps_index(opened.store.port):
             note("cannot write a search index beside this store, so each search reads all of it")
         if not found:
+            longer = _as_beginnings(asked)
+            if longer != asked and find(scope, 1, terms=longer):
+                note(f"no matches in {scope.shown}; longer words match: stator search '{longer}'")
+                return 0
             return scope.report_empty("no matches", lambda wider: bool(find(wider, 1)))
     return 0
 
@@ -218,6 +230,11 @@ def _until(text: str, now: int) -> int:
 def _as_term(word: str) -> str:
     """One search term: an argument with spaces in it was quoted in the shell, so it is a phrase."""
     return f'"{word}"' if len(word.split()) > 1 and not QUOTES.search(word) else word
+
+
+def _as_beginnings(asked: str) -> str:
+    """The same terms, each word that stands alone as the beginning of one."""
+    return WORD_ALONE.sub(r"\1*", asked) if not QUOTES.search(asked) else asked
 
 
 def _as_excluded_term(word: str) -> str:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from stator.errors import BadQuery
 from stator.model.log.query import check_limit
-from stator.model.views.sql_views import SQL_EXAMPLES, SQL_VIEWS, columns_of
+from stator.model.views.sql_views import SQL_EXAMPLES, SQL_VIEWS, Shown, columns_of
+from stator.runtime.views.glance.sql_costs import shown_costs
 from stator.runtime.views.glance.sql_statuses import shown_calls
 from stator.surfaces.cli.parts.open_store import open_to_read
 from stator.surfaces.cli.render import table as tables
@@ -76,7 +77,10 @@ def sql(
     if "\0" in query:
         raise BadQuery("the query contains a NUL character")
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
-        shown = shown_calls(opened.store.as_read, _checked(query))
+        reading = opened.store.as_read
+        shown = Shown(
+            shown_calls(reading, _checked(query)), shown_costs(reading, opened.prices(), query)
+        )
         names, rows = opened.store.port.sql(query, row_limit=count, seconds=seconds, shown=shown)
         if json:
             keys = _distinct(names)

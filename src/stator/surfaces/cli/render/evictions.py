@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 from stator.model.records.types import EvictedRecord
@@ -32,6 +33,12 @@ def in_words(counted: Mapping[str, int]) -> str:
     """2 decisions, 1 request, 40 messages and calls"""
     found = ((kind, counted[kind]) for kind in WORDS if counted.get(kind))
     return ", ".join(f"{many:,} {WORDS[kind][many != 1]}" for kind, many in found)
+
+
+def by_kind(ranks: Mapping[int, int]) -> Counter[str]:
+    """Numbers by rank as numbers by kind. What is not named of constraints are requests: rules are named first."""
+    names = {rank: "request" if name == "constraint" else name for rank, name in enumerate(RANKS)}
+    return Counter({names[rank]: many for rank, many in ranks.items()})
 
 
 def kind_of(item: EvictedRecord | Evicted) -> str:
