@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from stator.model.records.types import Parent, SessionRecord
-from stator.surfaces.cli.parts.agent_command import agent_command
+from stator.model.sessions.sub_agents import is_sub_agent
+from stator.surfaces.cli.parts.agent_command import agent_command, by_hand
 
 TRANSCRIPT = "\n".join(
     [
@@ -79,3 +80,30 @@ def test_a_sub_agent_has_no_command_of_its_own():
 
 def test_a_driven_session_has_no_agent_command():
     assert agent_command(recorded(mode="driven")) is None
+
+
+def test_pi_opens_a_session_by_its_id():
+    assert agent_command(recorded(aliases=[["pi", "ffae836b"]])) == ["pi", "--session", "ffae836b"]
+
+
+def test_a_session_is_found_by_the_name_of_its_agent_and_the_answer_says_so(imported, ask):
+    answer = ask("resume", "claude-code")
+    assert "  claude --resume 0f3a\n" in answer.out
+    assert answer.err == (
+        "claude-code: the last session of the agent claude-code, count the files\n"
+    )
+
+
+def test_the_beginning_of_an_agents_name_is_enough(imported, ask):
+    assert "count the files" in ask("ls", "--agent", "claude", "--everywhere").out
+    assert "count the files" in ask("log", "claude").out
+
+
+def test_a_sub_agent_whose_parent_is_not_known_is_told_apart_from_a_session():
+    assert is_sub_agent(recorded(aliases=[["claude-code", "6c2214d7/afc096d"]]))
+    assert not is_sub_agent(recorded())
+
+
+def test_where_no_command_continues_a_session_words_say_how():
+    assert "one that started it" in by_hand(recorded(aliases=[["claude-code", "6c22/afc0"]]))
+    assert "History" in by_hand(recorded(agent="cline"))

@@ -95,7 +95,7 @@ def ls(
     Parameters
     ----------
     agent
-        Only sessions of this agent.
+        Only sessions of this agent; the beginning of its name is enough.
     status
         Only those with this status: open, active, interrupted, paused, closed or archived.
     trash
@@ -108,8 +108,8 @@ def ls(
         floor = parse_since(since, opened.now) if since is not None else 0
         if trash:
             return _trash(opened, screen, None if everywhere else opened.project)
-        asked = AskedSessions(agent=agent, status=status, since=floor)
         project = None if everywhere else opened.project
+        asked = AskedSessions(agent=_agent(opened, agent, project), status=status, since=floor)
         found = list(islice(_matching(opened, project, asked), wanted + 1))
         if json:
             rows = found[:wanted]
@@ -125,6 +125,15 @@ def ls(
         if not found:
             return opened.report_empty(_empty_message(opened, project, asked))
     return 0
+
+
+def _agent(opened: OpenedStore, text: str | None, project: str | None) -> str | None:
+    """The agent that is asked for, whose name may be given by its beginning."""
+    if not text:
+        return text
+    from stator.runtime.views.refs import agent_named  # most lists name no agent
+
+    return agent_named(opened.store.as_read, text, project) or text
 
 
 def _trash(opened: OpenedStore, screen: Screen, project: str | None) -> int:

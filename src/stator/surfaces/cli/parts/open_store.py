@@ -91,7 +91,14 @@ class OpenedStore(msgspec.Struct, frozen=True):
             if wanted != LAST:
                 raise
             found = self._newest()
+        self._tell_agent(wanted, found)
         return SessionView(self.store.as_read, found.id)
+
+    def _tell_agent(self, wanted: str, found: SessionRow) -> None:
+        """Say which session was found, if it was by the name of its agent."""
+        record = found.record
+        if wanted != record.name and record.agent.startswith(wanted) and wanted not in record.name:
+            note(f"{wanted}: the last session of the agent {record.agent}, {record.name}")
 
     def _newest(self) -> SessionRow:
         from stator.runtime.views.refs import last_used
