@@ -135,11 +135,13 @@ def _hint(store: StorePort, text: str, project: str | None) -> str:
 
 def agent_named(store: StorePort, text: str, project: str | None = None) -> str:
     """The agent that is meant: the text itself if it has sessions there, else the only one that begins so and has
-    some; "" if there is none or more than one."""
+    some, there or else anywhere; "" if there is none or more than one."""
     if not text or store.sessions(SessionQuery(agent=text, project=project), limit=1).rows:
         return text
     rows = islice(matching(store, SessionQuery(project=project)), AGENTS_IN)
     agents = {row.record.agent for row in rows if row.record.agent.startswith(text)}
+    if not agents and project is not None:
+        return agent_named(store, text)
     return agents.pop() if len(agents) == 1 else ""
 
 
