@@ -107,3 +107,11 @@ def test_a_sub_agent_whose_parent_is_not_known_is_told_apart_from_a_session():
 def test_where_no_command_continues_a_session_words_say_how():
     assert "one that started it" in by_hand(recorded(aliases=[["claude-code", "6c22/afc0"]]))
     assert "History" in by_hand(recorded(agent="cline"))
+
+
+def test_the_heading_of_a_recorded_session_says_how_it_ended_as_a_list_does(imported, ask):
+    (row,) = [line for line in ask("ls", "--everywhere").lines if "count the files" in line]
+    assert " paused" not in row
+    for words in ("log", "diff", "show"):
+        assert " · paused" not in ask(words).lines[0]
+    assert "  status      paused, as Stator keeps it" in ask("show").lines

@@ -157,9 +157,9 @@ def test_a_word_that_names_no_session_is_a_topic_of_decisions(sessions, ask):
 
 def test_a_call_is_shown_by_its_id_with_who_settled_it_and_how_they_knew(sessions, ask):
     (call,) = [row["call"] for row in items(ask("calls", "--status", "in doubt", "--json"))]
-    assert ask("show", call).lines[2].startswith("became in doubt")
+    assert ask("show", call).lines[1].startswith("ended in doubt")
     assert ask("settle", call, "--done", "--why", "the bank says so").code == 0
-    assert ask("show", call).lines[2].startswith("became ok — settled as done by ")
+    assert ask("show", call).lines[1].startswith("ended ok — settled as done by ")
     for answer in (ask("show", call), ask("why", call), ask("log", "fix-login")):
         assert "the bank says so" in answer.out
 
