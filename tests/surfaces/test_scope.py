@@ -181,9 +181,14 @@ def test_what_left_the_view_begins_with_the_sessions_that_lost_something(session
     lines = ask("evicted").lines
     assert lines[0].endswith("what agents do not have in view now")
     assert {"REQUESTS", "MESSAGES"} <= set(lines[2].split())
-    assert [line.split()[0] for line in lines[3:5]] == ["longer-talk", "long-talk"]
+    assert [line.split()[0] for line in lines[3:6:2]] == ["longer-talk", "long-talk"]
+    assert lines[4].split(maxsplit=1) == ["asked", "question 6; question 5 …"]
     assert "short-talk" not in "".join(lines)
-    assert "question 0" in ask("evicted", "long-talk").out
+    of_one = ask("evicted", "long-talk").out
+    assert "question 0" in of_one
+    assert "not listed: 7 messages and calls: stator evicted " in of_one
+    assert "word word" not in of_one
+    assert "word word" in ask("evicted", "long-talk", "-n", "400").out
     assert "in short-talk" in ask("evicted", "short-talk").err
 
 
