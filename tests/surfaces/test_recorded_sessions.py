@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -115,3 +119,67 @@ def test_the_heading_of_a_recorded_session_says_how_it_ended_as_a_list_does(impo
     for words in ("log", "diff", "show"):
         assert " · paused" not in ask(words).lines[0]
     assert "  status      paused, as Stator keeps it" in ask("show").lines
+
+
+def used(number: int, tool: str, given: dict[str, Any], said: str, **result: Any) -> list[str]:
+    """The two lines of a transcript with a call and its result."""
+    at, head = f"2026-03-09T09:13:{number:02}Z", {"sessionId": "0f3a", "cwd": "/w"}
+    asked = {"type": "tool_use", "id": f"toolu_{number}", "name": tool, "input": given}
+    gave = {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": said}
+    call = {"role": "assistant", "model": "m", "content": [asked]}
+    answer = {"role": "user", "content": [gave]}
+    return [
+        json.dumps(
+            {
+                "type": "assistant",
+                "uuid": f"r{number}a",
+                "parentUuid": f"r{number - 1}" if number > 1 else "a1",
+                "timestamp": at,
+                "message": call,
+            }
+            | head
+        ),
+        json.dumps(
+            {
+                "type": "user",
+                "uuid": f"r{number}",
+                "parentUuid": f"r{number}a",
+                "timestamp": at,
+                "message": answer,
+            }
+            | {"toolUseResult": result or said}
+            | head
+        ),
+    ]
+
+
+def imported_log(tmp_path, ask, *lines: str) -> str:
+    """The log of a session with these lines behind its first."""
+    path = tmp_path / "0f3a.jsonl"
+    path.write_text(TRANSCRIPT + "\n".join([*lines, ""]))
+    answer = ask("import", str(path))
+    assert answer.code == 0, answer.err
+    shown: str = ask("log").out
+    return shown
+
+
+def test_a_revision_that_is_pushed_later_is_named_once_and_then_said_to_be_pushed(tmp_path, ask):
+    made = "[main 64f1b9a] count the files\n 1 file changed, 1 insertion(+)"
+    pushed = "To github.com:ann/shop.git\n   1a2b3c4..64f1b9a  main -> main"
+    shown = imported_log(
+        tmp_path, ask,
+        *used(1, "Bash", {"command": "git commit -m 'count the files'"}, made),
+        *used(2, "Bash", {"command": "git push"}, pushed),
+    )  # fmt: skip
+    assert len(re.findall(r"^    revision ", shown, re.M)) == 1
+    assert re.search(r"^    pushed +64f1b9a to github.com:ann/shop.git", shown, re.M)
+
+
+def test_a_write_shows_how_many_lines_it_changed(tmp_path, ask):
+    given = {"file_path": "/w/a.py", "content": "one\ntwo\n"}
+    shown = imported_log(
+        tmp_path, ask,
+        *used(1, "Write", given, "File created", type="create", filePath="/w/a.py",
+              content="one\ntwo\n", structuredPatch=[]),
+    )  # fmt: skip
+    assert re.search(r"Write .*a\.py  \+2 −0 ", shown)
