@@ -183,3 +183,10 @@ def test_a_write_shows_how_many_lines_it_changed(tmp_path, ask):
               content="one\ntwo\n", structuredPatch=[]),
     )  # fmt: skip
     assert re.search(r"Write .*a\.py  \+2 −0 ", shown)
+
+
+def test_files_of_a_session_say_by_how_many_lines_each_changed(tmp_path, ask):
+    made = {"type": "create", "filePath": "/w/a.py", "content": "one\ntwo\n", "structuredPatch": []}
+    given = {"file_path": "/w/a.py", "content": "one\ntwo\n"}
+    imported_log(tmp_path, ask, *used(1, "Write", given, "File created", **made))
+    assert "+2 −0" in ask("files", "last").out
