@@ -9,9 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from stator.model.log.query import SessionRow
 from stator.model.records.types import Parent, SessionRecord
 from stator.model.sessions.sub_agents import is_sub_agent
 from stator.surfaces.cli.parts.agent_command import agent_command, by_hand
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.session_words import names_apart
+from stator.surfaces.cli.render.table import TAIL, Column, table
 
 TRANSCRIPT = "\n".join(
     [
@@ -190,3 +194,44 @@ def test_files_of_a_session_say_by_how_many_lines_each_changed(tmp_path, ask):
     given = {"file_path": "/w/a.py", "content": "one\ntwo\n"}
     imported_log(tmp_path, ask, *used(1, "Write", given, "File created", **made))
     assert "+2 −0" in ask("files", "last").out
+
+
+def row_of(number: int, name: str, **fields) -> SessionRow:
+    record = recorded(id=f"s_{number:032x}", name=name, **fields)
+    return SessionRow(record=record, head=1, turns=1, updated=0)
+
+
+def test_names_that_begin_alike_end_in_the_branch_or_the_id():
+    rows = [
+        row_of(1, "Work on the bead dov and test it", labels={"branch": "shop-dov"}),
+        row_of(2, "Work on the bead fum and test it", labels={"branch": "shop-fum"}),
+        row_of(3, "Work on the bead gqc and test it", labels={"branch": "main"}),
+        row_of(4, "another", labels={"branch": "shop-x"}),
+    ]
+    shown = [line.plain for line in names_apart(rows)]
+    assert [line.rpartition(" ")[2] for line in shown] == [
+        "shop-dov", "shop-fum", "s_00000003", "another",
+    ]  # fmt: skip
+
+
+def test_a_table_that_cuts_a_name_keeps_what_tells_it_apart():
+    columns = [Column(title="SESSION", shrinks=True, least=20), Column(title="COST")]
+    name = Line("Work on bead dov and test it").add(" shop-dov", TAIL)
+    assert (
+        next(table(columns, [[name, "$1"]], 24, titled=False)).plain == "Work on be… shop-dov  $1"
+    )
+
+
+@pytest.mark.parametrize("words", [["ls"], ["ls", "--long"]])
+def test_a_narrow_list_keeps_tokens_and_cost_longer_than_the_agent(
+    words, store, world, ask, monkeypatch
+):
+    monkeypatch.setenv("COLUMNS", "80")
+    with (
+        world.open(store) as opened,
+        opened.open("a longer name than fits", agent="codex") as s,
+        s.turn("hello") as t,
+    ):
+        t.say("hello", usage={"tokens": 1234, "money:usd": 1_500_000})
+    header = ask(*words).lines[0].split()
+    assert {"TOKENS", "COST"} <= set(header)

@@ -20,7 +20,7 @@ from stator.surfaces.cli.render import documents
 from stator.surfaces.cli.render.evictions import in_words, key_line, kind_of
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
-from stator.surfaces.cli.render.session_words import name_line
+from stator.surfaces.cli.render.session_words import names_apart
 from stator.surfaces.cli.render.table import Column, header, table
 from stator.surfaces.cli.render.times import NO_TIME, ago
 
@@ -181,14 +181,14 @@ def _list(screen: Screen, scope: QuestionScope, found: Lost) -> None:
     scope.head(screen, "what agents do not have in view now")
     cells: list[list[Line | str]] = [
         [
-            name_line(row),
+            name,
             row.record.agent,
             Line(ago(row.used, opened.now) if row.has_times else NO_TIME, "dim"),
             f"{row.turns:,}",
             *(f"{counted[rank]:,}" if counted[rank] else "" for rank in SHOWN),
             Line(short(row.id), "id"),
         ]
-        for row, (_, counted) in zip(rows, found, strict=True)
+        for row, name, (_, counted) in zip(rows, names_apart(rows), found, strict=True)
     ]
     header_line, *lines = table(COLUMNS, cells, screen.width)
     screen.line(header_line)
