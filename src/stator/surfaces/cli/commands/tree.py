@@ -11,7 +11,6 @@ from stator.model.views.tree import Branch, Tree, drawn
 from stator.runtime.views.as_read import for_one_answer
 from stator.runtime.views.glance.listed import ListedSession, listed
 from stator.runtime.views.tree import LIMIT, project_tree
-from stator.store.port import StorePort
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
 from stator.surfaces.cli.parts.question.question_scope import scope_of
 from stator.surfaces.cli.render import amounts, documents
@@ -98,7 +97,7 @@ def _lines(opened: OpenedStore, found: Tree, marked: str, width: int) -> Iterato
     rows = [reading.session(branch.id) for branch in found.branches]
     about = {one.row.id: one for one in listed(reading, rows, opened.prices())}
     cells = [
-        _cells(lead, branch, about[branch.id], reading, here=branch.id == marked)
+        _cells(lead, branch, about[branch.id], opened, here=branch.id == marked)
         for lead, branch in drawn(found.branches)
     ]
     yield from table(COLUMNS, cells, width)
@@ -123,7 +122,7 @@ def _shares_turns(found: Tree) -> bool:
 
 
 def _cells(
-    lead: str, branch: Branch, about: ListedSession, store: StorePort, *, here: bool
+    lead: str, branch: Branch, about: ListedSession, opened: OpenedStore, *, here: bool
 ) -> list[Line | str]:
     above, _, own = branch.name.rpartition("/")
     name = own if above and branch.kind == "child" and lead else branch.name
@@ -131,7 +130,7 @@ def _cells(
     return [
         Line(lead, "dim").add(name, "title" if here else ""),
         _came(branch),
-        Line(_asked(branch, about, store), "dim"),
+        Line(_asked(branch, about, opened), "dim"),
         f"{branch.turns:,}",
         amounts.tokens(branch.spent) if is_known else "",
         Line(amounts.cached(branch.spent) if is_known else "", "dim"),
@@ -160,12 +159,12 @@ def _came(branch: Branch) -> Line:
     return line
 
 
-def _asked(branch: Branch, about: ListedSession, store: StorePort) -> str:
+def _asked(branch: Branch, about: ListedSession, opened: OpenedStore) -> str:
     """What its first own turn was asked; "" if its name says that."""
     if not branch.turn or branch.kind == "child":
         return prompt_beside_name(about, always=branch.kind == "child")
     after = branch.turn - OWN_TURN.get(branch.kind, 0)
-    rows = store.turns(branch.id, after=after, limit=1, prompts=True)
+    rows = opened.store.as_read.turns(branch.id, after=after, limit=1, prompts=True)
     began = rows[0].began if rows else None
     return brief(value_of(began, "input"), ASKED_MAX) if began is not None else ""
 
