@@ -49,6 +49,8 @@ COLUMNS = (
     Column(title="ENDED", drop=2),
     Column(title="ID", drop=1),
 )
+ASKED_OF = 100
+"""Sessions of which it is looked up what they were asked and how they ended: that reads several records of each."""
 PARENTLESS = f"of {amounts.UNKNOWN}"
 OWN_TURN = {"retry": 1}
 """How many turns before the one that its tree names a session's own begin."""
@@ -94,10 +96,10 @@ def tree(
 
 def _lines(opened: OpenedStore, found: Tree, marked: str, width: int) -> Iterator[Line]:
     reading = for_one_answer(opened.store.as_read)
-    rows = [reading.session(branch.id) for branch in found.branches]
+    rows = [reading.session(branch.id) for branch in found.branches[:ASKED_OF]]
     about = {one.row.id: one for one in listed(reading, rows, opened.prices())}
     cells = [
-        _cells(lead, branch, about[branch.id], opened, here=branch.id == marked)
+        _cells(lead, branch, about.get(branch.id), opened, here=branch.id == marked)
         for lead, branch in drawn(found.branches)
     ]
     yield from table(COLUMNS, cells, width)
@@ -113,6 +115,8 @@ def _lines(opened: OpenedStore, found: Tree, marked: str, width: int) -> Iterato
     if found.alone:
         others = count(found.alone, "session")
         yield Line(f"{others} without forks, retries or sub-agents: stator tree --project", "dim")
+    if len(found.branches) > ASKED_OF:
+        yield Line(f"ASKED and ENDED are of the first {ASKED_OF}; name a session for others", "dim")
     if found.more:
         yield Line("… more sessions; show them with -n", "dim")
 
@@ -122,10 +126,11 @@ def _shares_turns(found: Tree) -> bool:
 
 
 def _cells(
-    lead: str, branch: Branch, about: ListedSession, opened: OpenedStore, *, here: bool
+    lead: str, branch: Branch, about: ListedSession | None, opened: OpenedStore, *, here: bool
 ) -> list[Line | str]:
     above, _, own = branch.name.rpartition("/")
     name = own if above and branch.kind == "child" and lead else branch.name
+    ended = about.ended if about is not None else ""
     is_known = bool(amounts.tokens_in_words(branch.spent))
     return [
         Line(lead, "dim").add(name, "title" if here else ""),
@@ -135,7 +140,7 @@ def _cells(
         amounts.tokens(branch.spent) if is_known else "",
         Line(amounts.cached(branch.spent) if is_known else "", "dim"),
         amounts.money(branch.spent) if branch.turns else "",
-        Line(about.ended or amounts.UNKNOWN, ENDED_STYLES.get(about.ended, "dim")),
+        Line(ended or amounts.UNKNOWN, ENDED_STYLES.get(ended, "dim")) if about else "",
         Line(short(branch.id), "id"),
     ]
 
@@ -159,8 +164,10 @@ def _came(branch: Branch) -> Line:
     return line
 
 
-def _asked(branch: Branch, about: ListedSession, opened: OpenedStore) -> str:
-    """What its first own turn was asked; "" if its name says that."""
+def _asked(branch: Branch, about: ListedSession | None, opened: OpenedStore) -> str:
+    """What its first own turn was asked; "" if its name says that, or if it was not looked up."""
+    if about is None:
+        return ""
     if not branch.turn or branch.kind == "child":
         return prompt_beside_name(about, always=branch.kind == "child")
     after = branch.turn - OWN_TURN.get(branch.kind, 0)
