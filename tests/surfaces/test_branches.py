@@ -178,15 +178,47 @@ def test_a_session_without_a_parent_cannot_be_adopted(store, ask):
 def test_the_tree_shows_all_branches_and_counts_shared_turns_once(tried, ask):
     ask("fork", "t1", "--name", "plan-b", "-s", "fix-login")
     lines = ask("tree", "fix-login").lines
-    assert lines[0].startswith("fix-login ")
-    assert lines[1].startswith("├─ ")
-    assert lines[2].startswith("└─ ")
-    assert "retry of t2" in lines[1] + lines[2]
-    assert lines[3] == "3 sessions, 4 turns, 2.0 k tokens; shared turns counted once"
+    assert lines[1].startswith("fix-login ")
+    assert lines[2].startswith("├─ ")
+    assert lines[3].startswith("└─ ")
+    assert "retry of t2" in lines[2] + lines[3]
+    assert lines[5] == "3 sessions, 4 turns, 2.0 k tokens; shared turns counted once"
     found = json.loads(ask("tree", "--project", "--json").out)
     assert found["total"]["tokens"] == 2000
     assert len(found["branches"]) == 3
     assert "… more sessions" in ask("tree", "--project", "-n", "1").out
+
+
+def test_a_tree_that_names_no_session_is_about_the_project_and_counts_those_alone(
+    tried, store, world, ask
+):
+    with world.open(store) as opened, opened.open("alone") as s, s.turn("hello") as t:
+        t.say("hello")
+    lines = ask("tree").lines
+    assert lines[0] == "project shop · sessions and what came from them"
+    assert [line.split()[0] for line in lines[3:5]] == ["fix-login", "└─"]
+    assert lines[-1] == "1 session without forks, retries or sub-agents: stator tree --project"
+    assert "alone " in ask("tree", "--project").out
+
+
+@pytest.mark.parametrize("columns", ["80", "110"])
+def test_a_tree_says_what_each_sub_agent_was_asked_and_cuts_no_number(
+    columns, store, world, ask, monkeypatch
+):
+    monkeypatch.setenv("COLUMNS", columns)
+    with (
+        world.open(store) as opened,
+        opened.open("fix-login") as s,
+        s.turn("more"),
+        s.child("looks") as c,
+        c.turn("list the modules of this shop") as t,
+    ):
+        t.say("there are two", usage={"tokens": 1234, "money:usd": 1_500_000})
+    (line,) = [line for line in ask("tree").lines if "└─ looks" in line]
+    assert "sub-agent of t4" in line
+    assert "list the module" in line
+    assert "1.2 k" in line
+    assert "$1.50" in line
 
 
 def test_a_turn_or_a_session_gets_a_score(store, ask):

@@ -216,3 +216,15 @@ def test_the_brief_of_a_project_is_what_an_agent_is_told_when_it_starts(store, a
     assert answer.lines[0] == "An agent that starts in this project is told:"
     assert "the session before this one, which may be unrelated: «fix-login»" in answer.out
     assert ask("brief", "--project", "fix-login").code == 2
+
+
+def test_a_person_is_told_that_decisions_come_with_a_prompt_and_how_many(store, ask):
+    told = "1 decision in force is told with a first prompt that is about it: stator brief --for-pr"
+    assert told in ask("brief", "--project").out.replace("\n  ", " ")
+
+
+def test_on_a_terminal_a_brief_of_no_session_begins_with_what_a_new_agent_is_told(documents):
+    shown = on_terminal("brief", "--no-pager", rows=60)
+    start = shown.index("An agent that starts in this project is told:")
+    assert start < shown.index("the session used last, is told:") < shown.index("# Brief")
+    assert "An agent that starts" not in on_terminal("brief", "fix-login", "--no-pager", rows=60)

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import json
+import re
+from typing import Any
+
 import msgspec
 import pytest
 
+from stator.model.log.query import SessionRow
 from stator.model.records.types import Parent, SessionRecord
-from stator.surfaces.cli.parts.agent_command import agent_command
+from stator.model.sessions.sub_agents import is_sub_agent
+from stator.surfaces.cli.parts.agent_command import agent_command, by_hand
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.session_words import names_apart
+from stator.surfaces.cli.render.table import TAIL, Column, table
 
 TRANSCRIPT = "\n".join(
     [
@@ -79,3 +88,150 @@ def test_a_sub_agent_has_no_command_of_its_own():
 
 def test_a_driven_session_has_no_agent_command():
     assert agent_command(recorded(mode="driven")) is None
+
+
+def test_pi_opens_a_session_by_its_id():
+    assert agent_command(recorded(aliases=[["pi", "ffae836b"]])) == ["pi", "--session", "ffae836b"]
+
+
+def test_a_session_is_found_by_the_name_of_its_agent_and_the_answer_says_so(imported, ask):
+    answer = ask("resume", "claude-code")
+    assert "  claude --resume 0f3a\n" in answer.out
+    assert answer.err == (
+        "claude-code: the last session of the agent claude-code, count the files\n"
+    )
+
+
+def test_the_beginning_of_an_agents_name_is_enough(imported, ask):
+    assert "count the files" in ask("ls", "--agent", "claude", "--everywhere").out
+    assert "count the files" in ask("log", "claude").out
+
+
+def test_a_sub_agent_whose_parent_is_not_known_is_told_apart_from_a_session():
+    assert is_sub_agent(recorded(aliases=[["claude-code", "6c2214d7/afc096d"]]))
+    assert not is_sub_agent(recorded())
+
+
+def test_where_no_command_continues_a_session_words_say_how():
+    assert "one that started it" in by_hand(recorded(aliases=[["claude-code", "6c22/afc0"]]))
+    assert "History" in by_hand(recorded(agent="cline"))
+
+
+def test_the_heading_of_a_recorded_session_says_how_it_ended_as_a_list_does(imported, ask):
+    (row,) = [line for line in ask("ls", "--everywhere").lines if "count the files" in line]
+    assert " paused" not in row
+    for words in ("log", "diff", "show"):
+        assert " · paused" not in ask(words).lines[0]
+    assert "  status      paused, as Stator keeps it" in ask("show").lines
+
+
+def used(number: int, tool: str, given: dict[str, Any], said: str, **result: Any) -> list[str]:
+    """The two lines of a transcript with a call and its result."""
+    at, head = f"2026-03-09T09:13:{number:02}Z", {"sessionId": "0f3a", "cwd": "/w"}
+    asked = {"type": "tool_use", "id": f"toolu_{number}", "name": tool, "input": given}
+    gave = {"type": "tool_result", "tool_use_id": f"toolu_{number}", "content": said}
+    call = {"role": "assistant", "model": "m", "content": [asked]}
+    answer = {"role": "user", "content": [gave]}
+    return [
+        json.dumps(
+            {
+                "type": "assistant",
+                "uuid": f"r{number}a",
+                "parentUuid": f"r{number - 1}" if number > 1 else "a1",
+                "timestamp": at,
+                "message": call,
+            }
+            | head
+        ),
+        json.dumps(
+            {
+                "type": "user",
+                "uuid": f"r{number}",
+                "parentUuid": f"r{number}a",
+                "timestamp": at,
+                "message": answer,
+            }
+            | {"toolUseResult": result or said}
+            | head
+        ),
+    ]
+
+
+def imported_log(tmp_path, ask, *lines: str) -> str:
+    """The log of a session with these lines behind its first."""
+    path = tmp_path / "0f3a.jsonl"
+    path.write_text(TRANSCRIPT + "\n".join([*lines, ""]))
+    answer = ask("import", str(path))
+    assert answer.code == 0, answer.err
+    shown: str = ask("log").out
+    return shown
+
+
+def test_a_revision_that_is_pushed_later_is_named_once_and_then_said_to_be_pushed(tmp_path, ask):
+    made = "[main 64f1b9a] count the files\n 1 file changed, 1 insertion(+)"
+    pushed = "To github.com:ann/shop.git\n   1a2b3c4..64f1b9a  main -> main"
+    shown = imported_log(
+        tmp_path, ask,
+        *used(1, "Bash", {"command": "git commit -m 'count the files'"}, made),
+        *used(2, "Bash", {"command": "git push"}, pushed),
+    )  # fmt: skip
+    assert len(re.findall(r"^    revision ", shown, re.M)) == 1
+    assert re.search(r"^    pushed +64f1b9a to github.com:ann/shop.git", shown, re.M)
+
+
+def test_a_write_shows_how_many_lines_it_changed(tmp_path, ask):
+    given = {"file_path": "/w/a.py", "content": "one\ntwo\n"}
+    shown = imported_log(
+        tmp_path, ask,
+        *used(1, "Write", given, "File created", type="create", filePath="/w/a.py",
+              content="one\ntwo\n", structuredPatch=[]),
+    )  # fmt: skip
+    assert re.search(r"Write .*a\.py  \+2 −0 ", shown)
+
+
+def test_files_of_a_session_say_by_how_many_lines_each_changed(tmp_path, ask):
+    made = {"type": "create", "filePath": "/w/a.py", "content": "one\ntwo\n", "structuredPatch": []}
+    given = {"file_path": "/w/a.py", "content": "one\ntwo\n"}
+    imported_log(tmp_path, ask, *used(1, "Write", given, "File created", **made))
+    assert "+2 −0" in ask("files", "last").out
+
+
+def row_of(number: int, name: str, **fields) -> SessionRow:
+    record = recorded(id=f"s_{number:032x}", name=name, **fields)
+    return SessionRow(record=record, head=1, turns=1, updated=0)
+
+
+def test_names_that_begin_alike_end_in_the_branch_or_the_id():
+    rows = [
+        row_of(1, "Work on the bead dov and test it", labels={"branch": "shop-dov"}),
+        row_of(2, "Work on the bead fum and test it", labels={"branch": "shop-fum"}),
+        row_of(3, "Work on the bead gqc and test it", labels={"branch": "main"}),
+        row_of(4, "another", labels={"branch": "shop-x"}),
+    ]
+    shown = [line.plain for line in names_apart(rows)]
+    assert [line.rpartition(" ")[2] for line in shown] == [
+        "shop-dov", "shop-fum", "s_00000003", "another",
+    ]  # fmt: skip
+
+
+def test_a_table_that_cuts_a_name_keeps_what_tells_it_apart():
+    columns = [Column(title="SESSION", shrinks=True, least=20), Column(title="COST")]
+    name = Line("Work on bead dov and test it").add(" shop-dov", TAIL)
+    assert (
+        next(table(columns, [[name, "$1"]], 24, titled=False)).plain == "Work on be… shop-dov  $1"
+    )
+
+
+@pytest.mark.parametrize("words", [["ls"], ["ls", "--long"]])
+def test_a_narrow_list_keeps_tokens_and_cost_longer_than_the_agent(
+    words, store, world, ask, monkeypatch
+):
+    monkeypatch.setenv("COLUMNS", "80")
+    with (
+        world.open(store) as opened,
+        opened.open("a longer name than fits", agent="codex") as s,
+        s.turn("hello") as t,
+    ):
+        t.say("hello", usage={"tokens": 1234, "money:usd": 1_500_000})
+    header = ask(*words).lines[0].split()
+    assert {"TOKENS", "COST"} <= set(header)

@@ -157,9 +157,9 @@ def test_a_word_that_names_no_session_is_a_topic_of_decisions(sessions, ask):
 
 def test_a_call_is_shown_by_its_id_with_who_settled_it_and_how_they_knew(sessions, ask):
     (call,) = [row["call"] for row in items(ask("calls", "--status", "in doubt", "--json"))]
-    assert ask("show", call).lines[2].startswith("became in doubt")
+    assert ask("show", call).lines[1].startswith("ended in doubt")
     assert ask("settle", call, "--done", "--why", "the bank says so").code == 0
-    assert ask("show", call).lines[2].startswith("became ok — settled as done by ")
+    assert ask("show", call).lines[1].startswith("ended ok — settled as done by ")
     for answer in (ask("show", call), ask("why", call), ask("log", "fix-login")):
         assert "the bank says so" in answer.out
 
@@ -181,9 +181,14 @@ def test_what_left_the_view_begins_with_the_sessions_that_lost_something(session
     lines = ask("evicted").lines
     assert lines[0].endswith("what agents do not have in view now")
     assert {"REQUESTS", "MESSAGES"} <= set(lines[2].split())
-    assert [line.split()[0] for line in lines[3:5]] == ["longer-talk", "long-talk"]
+    assert [line.split()[0] for line in lines[3:6:2]] == ["longer-talk", "long-talk"]
+    assert lines[4].split(maxsplit=1) == ["asked", "question 6; question 5 …"]
     assert "short-talk" not in "".join(lines)
-    assert "question 0" in ask("evicted", "long-talk").out
+    of_one = ask("evicted", "long-talk").out
+    assert "question 0" in of_one
+    assert "not listed: 7 messages and calls: stator evicted " in of_one
+    assert "word word" not in of_one
+    assert "word word" in ask("evicted", "long-talk", "-n", "400").out
     assert "in short-talk" in ask("evicted", "short-talk").err
 
 

@@ -174,6 +174,19 @@ def test_show_of_a_position_is_that_commit_in_full(store, ask):
     assert ask("show", "fix-login:@16").out == answer.out
 
 
+def test_a_commit_begins_with_what_it_was_and_how_it_ended_and_its_ids_come_last(store, ask):
+    out = ask("show", "@15").out
+    asked, ended, when = out.splitlines()[:3]
+    assert asked.startswith("@15 call run_tests")
+    assert ended == "ended error — RuntimeError"
+    assert "t2 of fix-login" in when
+    assert "message: 2 failed, 11 passed" in out
+    first, heading, last = out.partition("\nIds and hashes\n")
+    assert heading
+    assert "hash" not in first
+    assert "input_hash" in last
+
+
 def test_files_shows_net_changes(store, ask):
     rows = ask("files", "--last", "5").lines[3:]
     assert [row.split()[:2] for row in rows] == [["created", "cookies.py"], ["modified", "auth.py"]]

@@ -21,7 +21,8 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True):
     status: str
     parent: str = ""
     kind: str = ""
-    """How it came from its parent: fork, retry, child or import; "" without one."""
+    """How it came from its parent: fork, retry, child or import; "" without one. A child without a parent is a
+    sub-agent's session whose parent was not recorded."""
     turn: int = 0
     """The turn of the parent at whose end it begins; of a retry, the turn that is retried."""
     seq: int = 0
@@ -47,6 +48,8 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True):
     """Each after its parent."""
     more: bool = False
     """Whether there are more than were asked for."""
+    alone: int = 0
+    """Sessions without relatives that were looked at and are not among them."""
 
     @property
     def total(self) -> dict[str, int]:

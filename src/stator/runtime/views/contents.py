@@ -8,7 +8,7 @@ it is named by.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Sequence
 from posixpath import commonpath, dirname, isabs
 from typing import Any
 
@@ -437,8 +437,11 @@ def hunks_of(
     )  # fmt: skip
 
 
-def edits_in(store: StorePort, session: str, after: int, upto: int) -> dict[int, list[EditPlaces]]:
-    """The changed places of every write in a range of one log, by the commit that recorded it."""
+def edits_in(
+    store: StorePort, session: str, after: int, upto: int, only: Container[int] | None = None
+) -> dict[int, list[EditPlaces]]:
+    """The changed places of every write in a range of one log, by the commit that recorded it; with `only`, of those
+    commits."""
     versions = store.versions(session, after=after, upto=upto, collections=("files",))
     story, reader = FileStory(), ContentReader(store, session)
     if after and _needs_more(versions):
@@ -447,7 +450,11 @@ def edits_in(store: StorePort, session: str, after: int, upto: int) -> dict[int,
     found: dict[int, list[EditPlaces]] = {}
     for version in written(store, session, versions):
         edit = story.take(version)
-        if edit is None or edit.record.op == "read":
+        if (
+            edit is None
+            or edit.record.op == "read"
+            or (only is not None and version.seq not in only)
+        ):
             continue
         part = _part(edit, reader)
         added, removed = counts(part.places)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from stator.model.log.delta import Put
 from stator.model.log.query import CallQuery, CallRow, SessionQuery, SessionRow
 from stator.model.log.shown_text import cut_short
 from stator.model.records.types import Parent
+from stator.model.sessions.sub_agents import is_sub_agent
 from stator.model.values.ids import is_id, record_id, short, suffix_of
 from stator.model.values.position import (
     AtHead,
@@ -35,6 +37,8 @@ from stator.runtime.views.reflog import standing_turns, turn_at
 from stator.store.port import StorePort
 
 CANDIDATES = 8
+AGENTS_IN = 1000
+"""Sessions, those used last, in which an agent is looked for by the beginning of its name."""
 NAME_MAX = 40
 PAGE = 100
 _RECORD = re.compile(r"[0-9a-f]{16}(\.[0-9]+)?\Z")
@@ -62,8 +66,8 @@ class Point(msgspec.Struct, frozen=True):
 def find_session(
     store: StorePort, text: str, *, project: str | None = None, partly: bool = False
 ) -> SessionRow:
-    """The session a person means: id, end of an id, name, or `last` (newest in the project); with `partly`, also a
-    part of its name.
+    """The session a person means: id, end of an id, name, or `last` (newest in the project); with `partly`, also the
+    name of an agent, whose last session it is, a part of a session's name, or the beginning of an agent's.
 
     A name means the session that was adopted for it; an id means that session itself.
     """
@@ -91,7 +95,11 @@ def find_session(
     if not rows and (suffix := suffix_of(text, "session")):
         rows = store.sessions(SessionQuery(suffix=suffix), limit=CANDIDATES).rows
     if not rows and partly:
-        rows = _partly_named(store, text, project, trash)
+        rows = (
+            _last_of(store, text, project)
+            or _partly_named(store, text, project, trash)
+            or _last_of(store, agent_named(store, text, project), project)
+        )
         named = bool(rows)
     if not rows:
         raise project_flags.purged(store, text) or NotFound(
@@ -123,6 +131,28 @@ def _hint(store: StorePort, text: str, project: str | None) -> str:
     if similar:
         return f"did you mean {_id_and_name(names[similar[0]])}?"
     return "stator ls lists sessions"
+
+
+def agent_named(store: StorePort, text: str, project: str | None = None) -> str:
+    """The agent that is meant: the text itself if it has sessions there, else the only one that begins so and has
+    some, there or else anywhere; "" if there is none or more than one."""
+    if not text or store.sessions(SessionQuery(agent=text, project=project), limit=1).rows:
+        return text
+    rows = islice(matching(store, SessionQuery(project=project)), AGENTS_IN)
+    agents = {row.record.agent for row in rows if row.record.agent.startswith(text)}
+    if not agents and project is not None:
+        return agent_named(store, text)
+    return agents.pop() if len(agents) == 1 else ""
+
+
+def _last_of(store: StorePort, agent: str, project: str | None) -> list[SessionRow]:
+    """The session that an agent used last, in the project or else anywhere; none of its sub-agents'."""
+    if not agent:
+        return []
+    found = last_used(store, project, agent=agent)
+    if found is None and project is not None:
+        found = last_used(store, agent=agent)
+    return [] if found is None else [found]
 
 
 def followed(store: StorePort, row: SessionRow) -> SessionRow:
@@ -169,13 +199,21 @@ def _is_part_of(row: SessionRow, others: Container[str]) -> bool:
     return parent is not None and parent.kind in ("child", "retry") and parent.session in others
 
 
-def last_used(store: StorePort, project: str | None = None) -> SessionRow | None:
-    """The session in which an agent did something last, apart from a project's own session and those in the trash.
+def last_used(
+    store: StorePort, project: str | None = None, *, agent: str | None = None
+) -> SessionRow | None:
+    """The session in which an agent did something last, apart from a project's own session and those in the trash; of
+    one agent, if it is named, none of its sub-agents'.
+
     Settling, tagging, scoring or importing a session does not make it the last one, nor does a transcript without
     times."""
     store = for_one_answer(store)
     trash = project_flags.Trash(store)
-    rows = (row for row in rows_of(store, project=project) if row.record.mode != "project")
+    rows = (
+        row
+        for row in matching(store, SessionQuery(project=project, agent=agent))
+        if row.record.mode != "project" and not (agent and is_sub_agent(row.record))
+    )
     newest = next(
         (row for row in by_last_act(store, rows, distrust=True) if row not in trash), None
     )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from itertools import islice
+
+import msgspec
 
 from stator.errors import NotFound
 from stator.model.log.query import SessionQuery, SessionRow, read
 from stator.model.log.rewinds import TAG
+from stator.model.sessions.sub_agents import is_stray
 from stator.model.views.tree import Branch, Tree, in_order
 from stator.runtime.base.costs import asks_cost, session_spend
 from stator.runtime.base.one_answer import ahead
@@ -46,11 +49,27 @@ def tree_of(store: StorePort, session: str, *, limit: int = LIMIT) -> Tree:
     return _tree(store, found, more=more)
 
 
-def project_tree(store: StorePort, project: str | None, *, limit: int = LIMIT) -> Tree:
-    """Every session of a project, or of the store, the most recently used if there are too many."""
+def project_tree(
+    store: StorePort, project: str | None, *, limit: int = LIMIT, alone: bool = True
+) -> Tree:
+    """Every session of a project, or of the store, the most recently used if there are too many; unless `alone`, those
+    without a relative among them are only counted."""
     rows = (row for row in rows_of(store, project=project) if row.record.mode != "project")
     found = list(islice(rows, limit + 1))
-    return _tree(store, found[:limit], more=len(found) > limit)
+    shown = found[:limit] if alone else _related(found[:limit])
+    more = len(found) > limit
+    left = min(len(found), limit) - len(shown)
+    return msgspec.structs.replace(_tree(store, shown, more=more), alone=left)
+
+
+def _related(rows: Sequence[SessionRow]) -> list[SessionRow]:
+    """Those that another one came from, those that came from another one, and sub-agents whose parent is not known."""
+    parents = {row.record.parent.session for row in rows if row.record.parent is not None}
+    return [
+        row
+        for row in rows
+        if row.record.parent is not None or row.id in parents or is_stray(row.record)
+    ]
 
 
 def _tree(store: StorePort, rows: Iterable[SessionRow], *, more: bool) -> Tree:
@@ -97,7 +116,7 @@ def _branch(
         name=record.name,
         status=row.shown,
         parent=parent.session if parent is not None else "",
-        kind=parent.kind if parent is not None else "",
+        kind=parent.kind if parent is not None else "child" if is_stray(record) else "",
         turn=turn,
         seq=parent.seq if parent is not None else 0,
         turns=used["turns"],

@@ -23,7 +23,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "blame": "Show which turn each line of a file comes from.",
         "cost": "Show what sessions cost: by day, agent, project, model or session.",
         "search": "Search the sessions of this project, or of the whole store.",
-        "tree": "Show forks, retries and children of sessions, and what each spent.",
+        "tree": "Show forks, retries and sub-agents, what each was asked and what it spent.",
         "reflog": "List the rewinds of a session, newest first.",
         "brief": "Print what the next agent is told: of a session, of the --project, with a prompt.",
         "artifact": "List named documents, or show their content, versions and changes.",

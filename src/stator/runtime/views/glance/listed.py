@@ -76,8 +76,7 @@ def asks_listed(row: SessionRow, prices: Prices | None) -> Iterator[Read]:
 
 def _listed(store: StorePort, row: SessionRow, prices: Prices | None) -> ListedSession:
     first = store.turns(row.id, limit=1, prompts=True) if row.turns else []
-    records = [entry.record for entry in store.entries(row.id, "revisions")]
-    revisions = [record for record in records if isinstance(record, RevisionRecord)]
+    revisions = _revisions(store, row.id)
     return ListedSession(
         row=row,
         cost=cost(store, row, prices),
@@ -89,6 +88,19 @@ def _listed(store: StorePort, row: SessionRow, prices: Prices | None) -> ListedS
 
 
 # -- how it ended ---------------------------------------------------------------------------------
+
+
+def ended(store: StorePort, row: SessionRow) -> str:
+    """How one session ended, in the word by which a list says it; empty if its transcript does not say."""
+    store = for_one_answer(store)
+    asked = [read("entries", row.id, *COLLECTIONS)]
+    ahead(store, *asked, read("turns", row.id, newest_first=True, limit=1))
+    return _ended(store, row, _revisions(store, row.id))
+
+
+def _revisions(store: StorePort, session: str) -> list[RevisionRecord]:
+    records = (entry.record for entry in store.entries(session, "revisions"))
+    return [record for record in records if isinstance(record, RevisionRecord)]
 
 
 def _ended(store: StorePort, row: SessionRow, revisions: Sequence[RevisionRecord]) -> str:

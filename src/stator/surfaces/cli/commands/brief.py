@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, cast
 
 import msgspec
@@ -10,13 +11,19 @@ from stator.errors import BadQuery
 from stator.model.brief.compose import MAX_TOKENS
 from stator.model.brief.doses import PROMPT_TOKENS
 from stator.model.brief.sections import Target
-from stator.surfaces.cli.parts.open_store import open_to_read
+from stator.runtime.base.pages import counts_of
+from stator.runtime.base.project_flags import Trash
+from stator.runtime.views.as_read import for_one_answer
+from stator.runtime.views.refs import rows_of
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
 from stator.surfaces.cli.render import documents
 from stator.surfaces.cli.render.escape import EscapedText
 from stator.surfaces.cli.render.lines import Line
-from stator.surfaces.cli.render.screen import Screen, note
+from stator.surfaces.cli.render.record_line import count
+from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
+    from stator.model.brief.doses import Dose
     from stator.surfaces.cli.options import (
         AfterOption,
         AsOption,
@@ -32,7 +39,7 @@ if TYPE_CHECKING:
     )
 
 EXAMPLES = """
-stator brief                                 the last session
+stator brief                                 what an agent is told that starts here; the last session
 stator brief fix-login --as codex --max-tokens 4000 | codex exec -
 stator brief --for-prompt "carry on with the login bug"     what an agent is told with this first prompt
 stator brief --project                       what an agent is told that starts in this project
@@ -42,10 +49,9 @@ stator brief --json | jq .left_out           what did not fit
 INDENT = 2
 """Cells before the later rows of a line."""
 
-FOR_PROMPT = "stator brief --for-prompt TEXT"
-OTHERS = (
-    f"what an agent is told of the project: stator brief --project, with a prompt: {FOR_PROMPT}"
-)
+FOR_PROMPT = "stator brief --for-prompt '…'"
+COUNTED_IN = 200
+"""Sessions, those used last, whose decisions are counted."""
 
 
 def brief(
@@ -64,8 +70,9 @@ def brief(
     """Print what the next agent is told: of a session, of the --project, with a prompt.
 
     Of a session: what another agent must know to continue it, within a token budget. With --project: what an agent is
-    told that starts in this project. With --for-prompt: what it is told with that first prompt. The same log always
-    gives the same text. Recorded text in it is delimited and labelled with its source.
+    told that starts in this project; on a terminal that comes first where no session is named. With --for-prompt: what
+    it is told with that first prompt. The same log always gives the same text. Recorded text in it is delimited and
+    labelled with its source.
     """
     if project:
         if what or session is not None or for_prompt is not None or after is not None:
@@ -94,9 +101,13 @@ def brief(
         if json:
             screen.document(documents.BRIEF, documents.brief(made))
         elif screen.is_terminal:
-            _to_read(screen, made.text)
             if not what and session is None:
-                note(f"this is the brief of {view.name}, the session used last; {OTHERS}")
+                _tell_start(screen, opened, _dose(opened))
+                screen.line()
+                last = f"What continues {view.name}, the session used last, is told:"
+                screen.line(Line(last, "title"))
+                screen.line()
+            _to_read(screen, made.text)
         else:
             screen.raw(f"{made.text}\n".encode())
     return 0
@@ -104,22 +115,51 @@ def brief(
 
 def _at_start(store: str | None, *, json: bool, pager: bool) -> int:
     """Print what an agent is given when it starts a new session in this project."""
-    from stator.runtime.brief.start import Starting, start_dose
-
     with open_to_read(store) as opened, Screen(json=json, pager=pager) as screen:
-        context = opened.store.context
-        starting = Starting(session=context.mint("session"))
-        dose = start_dose(opened.store.as_read, context, starting)
+        dose = _dose(opened)
         if json:
             screen.document("stator.dose/1", msgspec.to_builtins(dose))
-            return 0
-        screen.line(Line("An agent that starts in this project is told:", "title"))
-        screen.line()
-        _to_read(screen, dose.text)
-        screen.line()
-        screen.line(Line(f"Then, with its first prompt, what bears on that: {FOR_PROMPT}", "dim"))
-        screen.line(Line("What the project knows: stator state --project", "dim"))
+        else:
+            _tell_start(screen, opened, dose)
     return 0
+
+
+def _dose(opened: OpenedStore) -> Dose:
+    from stator.runtime.brief.start import Starting, start_dose
+
+    context = opened.store.context
+    starting = Starting(session=context.mint("session"))
+    return start_dose(opened.store.as_read, context, starting)
+
+
+def _tell_start(screen: Screen, opened: OpenedStore, dose: Dose) -> None:
+    """Show what an agent is given at its start, and that more comes with its first prompt."""
+    screen.line(Line("An agent that starts in this project is told:", "title"))
+    screen.line()
+    _to_read(screen, dose.text)
+    screen.line()
+    words = f"That is all at its start; {_with_prompt(_decisions(opened))}: {FOR_PROMPT}"
+    screen.line(Line(words, "dim"), hang=INDENT)
+    screen.line(Line("what the project knows: stator state --project", "dim"))
+
+
+def _with_prompt(decisions: int) -> str:
+    """What is told with a first prompt."""
+    if not decisions:
+        return "what bears on its first prompt is told with that"
+    their = "is told with a first prompt that is about it"
+    if decisions > 1:
+        their = "are told with a first prompt that is about them"
+    return f"{count(decisions, 'decision')} in force {their}"
+
+
+def _decisions(opened: OpenedStore) -> int:
+    """How many decisions are in force in the project."""
+    store = for_one_answer(opened.store.as_read)
+    trash = Trash(store)
+    rows = rows_of(store, project=opened.project or None, holds="decisions")
+    held = (row.id for row in rows if not row.record.adopted and row not in trash)
+    return sum(counts_of(store, one).live.get("decisions", 0) for one in islice(held, COUNTED_IN))
 
 
 def _for_prompt(prompt: str, max_tokens: int, store: str | None, *, json: bool, pager: bool) -> int:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from stator.model.log.query import check_limit
 from stator.model.records.types import EvictedRecord
 from stator.model.values.ids import short
 from stator.runtime.facade.view import SessionView
 from stator.runtime.views.last_acts import acted
 from stator.runtime.views.ranges import seqs_of
 from stator.runtime.window.recall import Evicted, beyond, beyond_now
+from stator.runtime.window.recall import evicted as evicted_of
 from stator.store.port import StorePort
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, title
 from stator.surfaces.cli.parts.question.question_scope import QuestionScope, scope_of
@@ -18,7 +21,7 @@ from stator.surfaces.cli.render import documents
 from stator.surfaces.cli.render.evictions import by_kind, in_words, key_line, kind_of
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
-from stator.surfaces.cli.render.session_words import name_line
+from stator.surfaces.cli.render.session_words import names_apart
 from stator.surfaces.cli.render.table import Column, header, table
 from stator.surfaces.cli.render.times import NO_TIME, ago
 
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
         AllFlag,
         EverywhereFlag,
         JsonFlag,
+        LimitOption,
         NoPagerFlag,
         RefsArgument,
         SessionOption,
@@ -36,10 +40,22 @@ if TYPE_CHECKING:
 EXAMPLES = """
 stator evicted                     the sessions whose agents lost something from view
 stator evicted fix-login           what its agent does not see now
+stator evicted fix-login -n 400    also each message and call
 stator evicted fix-login --all     removed by every compaction, left out of every answer
 stator evicted -s fix-login --json     then: stator recall KEY
 """
 
+ITEMS = 30
+"""Things of a session that are listed one by one, unless more are asked for: none of its messages and calls."""
+GLANCE = 20
+"""Things of a session that are looked up for a list of sessions, those that matter most."""
+NAMED = {"request": ("asked", 2), "decision": ("decided", 2), "file": ("files", 4)}
+"""What a list of sessions names under each: the word before it, and how many."""
+BESIDE = 3
+"""Cells before what is named."""
+
+KEY_AT = 22
+"""The cell at which a key begins."""
 LOOKED_IN = 100
 """Sessions, those used last, that are looked at for something that left the view."""
 COLUMNS = (
@@ -64,26 +80,29 @@ def evicted(
     session: SessionOption = None,
     all: AllFlag = False,
     everywhere: EverywhereFlag = False,
+    limit: LimitOption = None,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
     """List what left an agent's view: by compaction, or because it did not fit.
 
-    Without a session, lists the sessions of this project whose agents lost something, and what it was in words. With
-    one, lists each thing by its key. Nothing is lost from the record: stator recall KEY shows it.
+    Without a session, lists the sessions of this project whose agents lost something, and what that was. With one,
+    lists its requests, rules, decisions and files; -n also lists its messages and calls. Nothing is lost from the
+    record: stator recall KEY shows it.
     """
+    most = None if limit is None else check_limit(limit)
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         scope = scope_of(opened, what, session=session, everywhere=everywhere)
         if scope.view is not None:
-            return _of_session(screen, opened, scope.view, scope.span, all=all)
+            return _of_session(screen, opened, scope.view, scope.span, all=all, most=most)
         lost = _lost(scope)
         if json:
             for view, _ in lost:
-                _of_session(screen, opened, view, None, all=all)
+                _of_session(screen, opened, view, None, all=all, most=most)
             return 0
         if len(lost) == 1:
-            return _of_session(screen, opened, lost[0][0], None, all=all)
+            return _of_session(screen, opened, lost[0][0], None, all=all, most=most)
         if not lost:
             return scope.report_empty(
                 "nothing left an agent's view", lambda wider: bool(_lost(wider))
@@ -93,9 +112,15 @@ def evicted(
 
 
 def _of_session(
-    screen: Screen, opened: OpenedStore, view: SessionView, span: str | None, *, all: bool
+    screen: Screen,
+    opened: OpenedStore,
+    view: SessionView,
+    span: str | None,
+    *,
+    all: bool,
+    most: int | None,
 ) -> int:
-    """Each thing that left the view of one agent."""
+    """What left the view of one agent: first what people asked, last what was said and done."""
     after, upto = seqs_of(opened.store.as_read, view.id, span)
     found = [
         item
@@ -103,7 +128,7 @@ def _of_session(
         if after < item.by <= (item.by if upto is None else upto)
     ]
     if screen.json:
-        for item in found:
+        for item in found[:most]:
             screen.item({"session": view.id, **documents.evicted(item)})
         return 0
     title(screen, view, opened, "evicted")
@@ -111,21 +136,35 @@ def _of_session(
         return opened.report_empty(f"nothing was removed from the agent's view in {view.name}")
     is_past = all or span is not None
     which = "left the view" if is_past else "not in the agent's view now"
-    more = {} if is_past else beyond(opened.store.as_read, view.id, [(o, o.by) for o in found])
-    words = in_words(Counter(map(kind_of, found)) + by_kind(more))
-    screen.line(Line(f"{which}: ", "bold").add(words))
+    behind = {} if is_past else beyond(opened.store.as_read, view.id, [(o, o.by) for o in found])
+    whole = Counter(map(kind_of, found)) + by_kind(behind)
+    screen.line(Line(f"{which}: ", "bold").add(in_words(whole)))
     screen.line()
     screen.line(header(("  WHAT", 14), ("AT", 8), ("KEY AND CONTENT", 0)))
+    listed = _by_kind(found, most)
+    if is_past:
+        listed.sort(key=lambda item: -item.by)
     last = 0
-    for item in found:
+    for item in listed:
         if is_past and item.by != last:
             cause = "did not fit" if item.window else "compaction"
             screen.line(Line(f"{cause} @{item.by}", "bold"))
             last = item.by
-        screen.line(_line(item), hang=22)
+        screen.line(_line(item, screen.width))
     screen.line()
-    screen.line(Line(f"read one again: stator recall KEY -s {short(view.id)}", "dim"))
+    name = short(view.id)
+    if left := in_words(whole - Counter(map(kind_of, listed))):
+        more = f"stator evicted {name}{' --all' * all} -n {len(found):,}".replace(",", "")
+        screen.line(Line(f"not listed: {left}: {more}", "dim"))
+    screen.line(Line(f"read one again: stator recall KEY -s {name}", "dim"))
     return 0
+
+
+def _by_kind(found: Sequence[Evicted], most: int | None) -> list[Evicted]:
+    """Those that are listed, requests first. Messages and calls are listed only if a number is asked for."""
+    chosen = [item for item in found if most is not None or kind_of(item) != "chatter"]
+    chosen.sort(key=lambda item: SHOWN.index(kind_of(item)))  # the rest is in order already
+    return chosen[: ITEMS if most is None else most]
 
 
 Lost = list[tuple[SessionView, Counter[str]]]
@@ -146,18 +185,35 @@ def _list(screen: Screen, scope: QuestionScope, found: Lost) -> None:
     scope.head(screen, "what agents do not have in view now")
     cells: list[list[Line | str]] = [
         [
-            name_line(row),
+            name,
             row.record.agent,
             Line(ago(row.used, opened.now) if row.has_times else NO_TIME, "dim"),
             f"{row.turns:,}",
             *(f"{counted[rank]:,}" if counted[rank] else "" for rank in SHOWN),
             Line(short(row.id), "id"),
         ]
-        for row, (_, counted) in zip(rows, found, strict=True)
+        for row, name, (_, counted) in zip(rows, names_apart(rows), found, strict=True)
     ]
-    screen.lines(table(COLUMNS, cells, screen.width))
+    header_line, *lines = table(COLUMNS, cells, screen.width)
+    screen.line(header_line)
+    for line, (view, _) in zip(lines, found, strict=True):
+        screen.line(line)
+        screen.lines(_named(opened, view))
     screen.line()
     screen.line(Line(f"each thing by its key: stator evicted {short(rows[0].id)}", "dim"))
+
+
+def _named(opened: OpenedStore, view: SessionView) -> Iterator[Line]:
+    """The first few requests, decisions and files that one agent does not see now."""
+    lost: dict[str, list[str]] = {}
+    for item in evicted_of(opened.store.as_read, view.id, most=GLANCE):
+        text = item.key.rpartition("/")[2] if kind_of(item) == "file" else item.what or item.key
+        lost.setdefault(kind_of(item), []).append(text)
+    for kind, (word, most) in NAMED.items():
+        if words := lost.get(kind):
+            said = ", ".join(words[:most]) if kind == "file" else "; ".join(words[:most])
+            more = " …" * (len(words) > most)
+            yield Line(" " * BESIDE).add(f"{word:9}", "dim").add(f"{said}{more}")
 
 
 def _counted(store: StorePort, view: SessionView) -> Counter[str]:
@@ -170,8 +226,9 @@ def _counted(store: StorePort, view: SessionView) -> Counter[str]:
     return named + by_kind(beyond_now(store, view.id, entries))
 
 
-def _line(item: Evicted) -> Line:
-    line = key_line(item)
+def _line(item: Evicted, width: int) -> Line:
+    after = f" — {item.what}" if item.what else ""
+    line = key_line(item, max(width - KEY_AT - len(after), 0))
     if item.status != "recallable":
         line.add(f" ({item.status})", "bad")
-    return line.add(f" — {item.what}" if item.what else "", "dim")
+    return line.add(after, "dim")

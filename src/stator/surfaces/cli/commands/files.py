@@ -20,7 +20,7 @@ from stator.surfaces.cli.render.record_line import OP_STYLES, count
 from stator.surfaces.cli.render.screen import Screen, note
 from stator.surfaces.cli.render.table import Column, report_cut, table
 from stator.surfaces.cli.render.times import parse_since
-from stator.surfaces.cli.render.turns.subject import base_of, relative
+from stator.surfaces.cli.render.turns.subject import base_of, net, relative
 
 if TYPE_CHECKING:
     from stator.runtime.facade.view import SessionView
@@ -49,9 +49,12 @@ stator files --reads --json | jq -r .path
 LIMIT = 50
 """Files that are listed of a project, and sessions that are looked at for them, unless asked otherwise."""
 
+COUNTED_EDITS = 100
+"""With more edits than this, lines are not counted: each edit would be read."""
 COLUMNS = (
     Column(title="CHANGE"),
     Column(title="FILE", shrinks=True, middle=True, least=20),
+    Column(title="LINES", right=True),
     Column(title="EDITS", right=True, drop=2),
     Column(title="TURN"),
     Column(title="AT"),
@@ -78,8 +81,8 @@ def files(
 
     Looks in the sessions of this project, most recently used first, or in a session, a turn or a range.
 
-    Net change: a file created and then modified is listed as created; one created and then deleted is not
-    listed.
+    Net change: a file created and then modified is listed as created; one created and then deleted is not listed. LINES
+    are those added and removed in the end, where the record holds what they were; they are counted for one session.
 
     Parameters
     ----------
@@ -109,7 +112,13 @@ def files(
         else:
             when = f"files of the last {last} turns" if last else "files"
             scope.head(screen, when)
-            _show(screen, shown, opened.names() if scope.view is None else None)
+            edits = sum(change.edits for change in found)
+            is_counted = last is None and not floor and edits <= COUNTED_EDITS
+            lines = _net_lines(scope) if is_counted else {}
+            _show(screen, shown, lines, opened.names() if scope.view is None else None)
+            if scope.view is not None and edits > COUNTED_EDITS:
+                few = f"lines are counted up to {COUNTED_EDITS} edits: name a turn"
+                screen.line(Line(few, "dim"))
         if len(shown) < len(found):
             report_cut(screen, most, "files", f"-n {most * 2}", asked=limit is not None)
         if not found and scope.view is not None and (gone := _undone(scope.view, scope.span)):
@@ -154,20 +163,44 @@ def _touched(
     return found
 
 
-def _show(screen: Screen, found: Sequence[FileChange], names: Mapping[str, str] | None) -> None:
+def _net_lines(scope: QuestionScope) -> dict[tuple[str, str], str]:
+    """By how many lines each file is different in the end, by root and path, in one session."""
+    if scope.view is None:
+        return {}
+    changed = scope.view.patch(*([scope.span] if scope.span is not None else ["t0", "head"]))
+    return {
+        (one.root, one.path): net(one.added, one.removed)
+        for one in changed
+        if one.added or one.removed
+    }
+
+
+def _show(
+    screen: Screen,
+    found: Sequence[FileChange],
+    lines: Mapping[tuple[str, str], str],
+    names: Mapping[str, str] | None,
+) -> None:
     base = base_of(change.path for change in found)
-    screen.lines(table(COLUMNS, [_cells(change, names, base) for change in found], screen.width))
+    cells = [_cells(change, names, lines, base) for change in found]
+    screen.lines(table(COLUMNS, cells, screen.width))
     if base:
         screen.lines(["", Line(f"paths are below {base}", "dim")])
 
 
-def _cells(change: FileChange, names: Mapping[str, str] | None, base: str) -> list[Line | str]:
+def _cells(
+    change: FileChange,
+    names: Mapping[str, str] | None,
+    lines: Mapping[tuple[str, str], str],
+    base: str,
+) -> list[Line | str]:
     owner = "" if names is None else f"{names[change.session]} {short(change.session)}"
     about = outside(change.root, change.path).strip()
     how = f"({change.how})" if change.how != "recorded" else ""
     return [
         Line(change.op, OP_STYLES.get(change.op, "")),
         relative(change.path, base),
+        lines.get((change.root, change.path), ""),
         str(change.edits) if change.edits else "",
         f"t{change.turn}",
         Line(f"@{change.seq}", "id"),

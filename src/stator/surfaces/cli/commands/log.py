@@ -33,7 +33,7 @@ from stator.surfaces.cli.render.screen import SIDE_BY_SIDE, Screen
 from stator.surfaces.cli.render.times import clock, day, parse_since
 from stator.surfaces.cli.render.turns import layout
 from stator.surfaces.cli.render.turns.fold import TurnFold, calls_without_outcome, fold
-from stator.surfaces.cli.render.turns.subject import base_of
+from stator.surfaces.cli.render.turns.subject import base_of, net
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
@@ -238,6 +238,7 @@ class _Turns:
             screen.line(layout.heading(turn, screen.width, self.now, times=self.times))
         if turn.cut:
             screen.line(Line(f"    … earlier lines: stator log t{turn.turn}", "dim"))
+        self._count_lines(turn)
         edits = self._edits(turn) if patch else {}
         placed = layout.rows(
             turn.items, screen.width, self.now, began=turn.first.when, times=self.times
@@ -252,6 +253,19 @@ class _Turns:
             screen.line(Line("    interrupted: a call of this turn gets no result any more", "dim"))
         if (summed := layout.sum_line(turn)).plain:
             screen.line(summed)
+
+    def _count_lines(self, turn: TurnFold) -> None:
+        """Say of calls that changed files by how many lines, where only the contents of the files say that."""
+        uncounted = {item.outcome: item for item in turn.items if item.is_uncounted}
+        if not uncounted:
+            return
+        from stator.runtime.views.contents import edits_in
+
+        found = edits_in(self.store, self.view.id, min(uncounted) - 1, max(uncounted), uncounted)
+        for seq, edits in found.items():
+            if all(one.places for one in edits):
+                added, removed = sum(one.added for one in edits), sum(one.removed for one in edits)
+                uncounted[seq].more = net(added, removed)
 
     def _edits(self, turn: TurnFold) -> dict[int, list[Line]]:
         """The edits of a turn as patches, by the commit that recorded each."""

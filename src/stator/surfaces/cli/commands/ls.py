@@ -23,7 +23,7 @@ from stator.surfaces.cli.render import amounts
 from stator.surfaces.cli.render.documents import session_row, used_row
 from stator.surfaces.cli.render.lines import ENDED_STYLES, STATUS_STYLES, Line
 from stator.surfaces.cli.render.screen import Screen
-from stator.surfaces.cli.render.session_words import name_line, prompt_beside_name
+from stator.surfaces.cli.render.session_words import names_apart, prompt_beside_name
 from stator.surfaces.cli.render.table import Column, report_cut, table
 from stator.surfaces.cli.render.times import ago, parse_since
 
@@ -48,18 +48,18 @@ stator ls --since 2d --json | jq -r .name
 """
 LIMIT = 50
 COLUMNS = (
-    Column(title="SESSION", shrinks=True, least=24),
-    Column(title="AGENT", most=16, drop=5),
+    Column(title="SESSION", shrinks=True, least=20),
+    Column(title="AGENT", most=16, drop=7),
     Column(title="WHEN"),
-    Column(title="TURNS", right=True, drop=4),
-    Column(title="FILES", right=True, drop=3),
-    Column(title="TOKENS", right=True, drop=6),
+    Column(title="TURNS", right=True, drop=5),
+    Column(title="FILES", right=True, drop=4),
+    Column(title="TOKENS", right=True, drop=3),
     Column(title="CACHED", right=True, drop=8),
-    Column(title="COST", right=True, drop=2),
+    Column(title="COST", right=True, drop=1),
     Column(title="ENDED"),
     Column(title="ASKED", shrinks=True, least=20, drop=9),
-    Column(title="PROJECT", shrinks=True, most=24, drop=1),
-    Column(title="STATUS"),
+    Column(title="PROJECT", shrinks=True, most=24, drop=2),
+    Column(title="STATUS", drop=6),
     Column(title="ID"),
     Column(title="REPLACED BY"),
 )
@@ -95,7 +95,7 @@ def ls(
     Parameters
     ----------
     agent
-        Only sessions of this agent.
+        Only sessions of this agent; the beginning of its name is enough.
     status
         Only those with this status: open, active, interrupted, paused, closed or archived.
     trash
@@ -108,8 +108,8 @@ def ls(
         floor = parse_since(since, opened.now) if since is not None else 0
         if trash:
             return _trash(opened, screen, None if everywhere else opened.project)
-        asked = AskedSessions(agent=agent, status=status, since=floor)
         project = None if everywhere else opened.project
+        asked = AskedSessions(agent=_agent(opened, agent, project), status=status, since=floor)
         found = list(islice(_matching(opened, project, asked), wanted + 1))
         if json:
             rows = found[:wanted]
@@ -125,6 +125,15 @@ def ls(
         if not found:
             return opened.report_empty(_empty_message(opened, project, asked))
     return 0
+
+
+def _agent(opened: OpenedStore, text: str | None, project: str | None) -> str | None:
+    """The agent that is asked for, whose name may be given by its beginning."""
+    if not text:
+        return text
+    from stator.runtime.views.refs import agent_named  # most lists name no agent
+
+    return agent_named(opened.store.as_read, text, project) or text
 
 
 def _trash(opened: OpenedStore, screen: Screen, project: str | None) -> int:
@@ -203,9 +212,10 @@ def _lines(
 ) -> Iterator[Line]:
     found = listed(opened.store.as_read, rows, opened.prices())
     shown = [opened.project_shown(one.row.record.project) if projects else "" for one in found]
+    names = names_apart([one.row for one in found])
     cells = [
-        _cells(one, opened.now, project, long=long)
-        for one, project in zip(found, shown, strict=True)
+        _cells(one, name, opened.now, project, long=long)
+        for one, name, project in zip(found, names, shown, strict=True)
     ]
     if not any(amounts.cached_tokens(one.cost.spend) for one in found):
         for row in cells:
@@ -213,11 +223,13 @@ def _lines(
     yield from table(COLUMNS, cells, width)
 
 
-def _cells(one: ListedSession, now: int, project: str, *, long: bool) -> list[Line | str]:
+def _cells(
+    one: ListedSession, name: Line, now: int, project: str, *, long: bool
+) -> list[Line | str]:
     row, spend = one.row, one.cost.spend
     files = amounts.UNKNOWN if one.files is None else f"{one.files:,}"
     return [
-        name_line(row),
+        name,
         row.record.agent,
         Line(ago(row.used, now) if row.has_times else amounts.UNKNOWN, "dim"),
         str(row.turns),

@@ -19,7 +19,7 @@ from stator.runtime.facade.view import SessionView
 from stator.runtime.views.file_changes import FileChange
 from stator.runtime.views.words import last_words
 from stator.surfaces.cli.commands.show import pair, plan_section, section
-from stator.surfaces.cli.parts.agent_command import agent_command
+from stator.surfaces.cli.parts.agent_command import agent_command, by_hand
 from stator.surfaces.cli.parts.agent_command import shown as agent_words
 from stator.surfaces.cli.parts.hand_over import become, environ_for
 from stator.surfaces.cli.parts.open_store import OpenedStore, heading, open_to_read
@@ -192,16 +192,13 @@ def _how_its_agent_continues(view: SessionView) -> list[str]:
     """How a session continues whose agent runs outside Stator."""
     name = short(view.id)
     words = agent_command(view.record)
+    told = f"stator brief {name}   # what another agent must know to continue"
     if words is None:
-        agent = view.record.agent or "its agent"
-        return [
-            f"stator brief {name}   # what another agent must know to continue",
-            f"In {agent} itself, as it continues its own sessions: no command for that is known here.",
-        ]
+        return [told, f"In {view.record.agent or 'its agent'} itself: {by_hand(view.record)}."]
     return [
         agent_words(words),
         f"stator resume {name} -- {agent_words(words)}",
-        f"stator brief {name}   # what another agent must know to continue",
+        told,
     ]
 
 

@@ -26,7 +26,7 @@ from stator.runtime.views.refs import last_attempt
 from stator.surfaces.cli.parts.open_store import OpenedStore, heading, open_to_read
 from stator.surfaces.cli.parts.page_addresses import of_position, print_addresses
 from stator.surfaces.cli.render import amounts, documents, record_line, unplaced_items, wire
-from stator.surfaces.cli.render.detail import contents, shows_edit
+from stator.surfaces.cli.render.detail import INTERNAL, TOLD, changes, fields, shows_edit
 from stator.surfaces.cli.render.lines import NO_SIGN, Line
 from stator.surfaces.cli.render.screen import Screen
 from stator.surfaces.cli.render.times import stamp
@@ -149,24 +149,46 @@ def _commit(screen: Screen, view: SessionView, commit: Commit, opened: OpenedSto
     became = None if commit.kind != "call" else last_attempt(opened.store.as_read, view.id, commit)
     line = Line(f"@{commit.seq} ", "id").add(commit.kind, "title").add(" ")
     screen.line(line.extend(record_line.of_commit(commit)))
-    screen.line(Line(f"{commit.id} of {view.name} · {stamp(commit.when)}", "dim"))
     if became is not None:
-        line = Line("became ", "dim").status(became.status)
+        line = Line("ended ", "dim").status(became.status)
         screen.line(line.add(f" — {how}" if (how := _how(view, became)) else ""))
         if became.status == "in doubt":
             settle = f"stator settle {short(became.call)}"
             screen.line(Line(f"all about it, and how to settle it: {settle}", "dim"))
+    where = f"t{commit.turn} of " if commit.turn else ""
+    screen.line(Line(f"{stamp(commit.when)} · {where}{view.name} {short(view.id)}", "dim"))
     screen.line()
-    screen.whole(contents(commit))
+    screen.whole(fields(commit, TOLD))
+    if became is None:
+        screen.whole(changes(commit))
     screen.whole(_edits(view, commit, became, opened))
+    screen.whole(_result(view, became))
     screen.line()
+    screen.line(Line(f"{'came from':12}", "dim").add(f"{source.source}, {source.trust}"), hang=12)
+    screen.lines(_made_from(view, commit, opened))
+    screen.line()
+    screen.line(Line("Ids and hashes", "title"))
+    screen.whole(fields(commit, [name for name in INTERNAL if name not in _FIELDS]))
+    if became is not None:
+        screen.whole(changes(commit))
+    screen.line(Line(f"{'commit':12}", "dim").add(commit.id))
     for name in _FIELDS if uses_operands(commit) else _WITH_EDGES:
         if found[name] not in (None, 0, []):
             screen.line(Line(f"{name:12}", "dim").add(record_line.brief(found[name])), hang=12)
-    screen.line(Line(f"{'provenance':12}", "dim").add(f"{source.source}, {source.trust}"))
-    screen.lines(_made_from(view, commit, opened))
     if stamp(commit.at) != stamp(commit.when):
         screen.line(Line(f"{'recorded at':12}", "dim").add(stamp(commit.at)))
+
+
+def _result(view: SessionView, became: CallRow | None) -> Iterator[Line]:
+    """What a call gave back where it did not end well; else where that is."""
+    if became is None or not became.outcome:
+        return
+    ended = view.commit(f"@{became.outcome}")
+    if became.status == "ok" or ended.kind == "settlement":
+        words = f"{' ' * 6}its result: stator show {short(view.id)}:@{ended.seq}"
+        yield Line(words, "dim")
+    else:
+        yield from fields(ended, ("output",))
 
 
 def _how(view: SessionView, became: CallRow) -> str:
@@ -243,6 +265,7 @@ def _details(view: SessionView, opened: OpenedStore) -> Iterator[Line]:
         yield pair("authors", ", ".join(_authors(view)))
     if record.mode == "recorded":
         yield pair("recorded", f"{_recorder(view)}; its agent runs outside Stator")
+        yield pair("status", f"{row.shown}, as Stator keeps it")
     yield pair("created", stamp(record.created))
     yield pair("updated", stamp(row.updated))
     if record.reason and row.shown != "active":

@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from stator.errors import BadQuery
 from stator.model.log.query import check_limit
 from stator.model.values.ids import short
 from stator.model.views.tree import Branch, Tree, drawn
+from stator.runtime.views.as_read import for_one_answer
+from stator.runtime.views.glance.listed import ListedSession, listed
 from stator.runtime.views.tree import LIMIT, project_tree
-from stator.surfaces.cli.parts.open_store import open_to_read
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
+from stator.surfaces.cli.parts.question.question_scope import scope_of
 from stator.surfaces.cli.render import amounts, documents
-from stator.surfaces.cli.render.lines import Line
-from stator.surfaces.cli.render.record_line import count
+from stator.surfaces.cli.render.lines import ENDED_STYLES, Line
+from stator.surfaces.cli.render.record_line import brief, count, value_of
 from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.session_words import ASKED_MAX, prompt_beside_name
+from stator.surfaces.cli.render.table import Column, table
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
+        EverywhereFlag,
         JsonFlag,
         LimitOption,
         NoPagerFlag,
@@ -28,69 +33,147 @@ if TYPE_CHECKING:
     )
 
 EXAMPLES = """
-stator tree                        the last session, its ancestors and its descendants
-stator tree fix-login
-stator tree --project              every session of this project
+stator tree                        forks, retries and sub-agents in this project
+stator tree fix-login              those of one session: its ancestors and its descendants
+stator tree --project              every session of this project, also those without relatives
 stator tree --json | jq .total
 """
-"""Units that the line shows elsewhere, or that would only add noise."""
+COLUMNS = (
+    Column(title="SESSION", shrinks=True, least=20),
+    Column(title="CAME AS"),
+    Column(title="ASKED", shrinks=True, least=16),
+    Column(title="TURNS", right=True, drop=3),
+    Column(title="TOKENS", right=True),
+    Column(title="CACHED", right=True, drop=4),
+    Column(title="COST", right=True),
+    Column(title="ENDED", drop=2),
+    Column(title="ID", drop=1),
+)
+ASKED_OF = 100
+"""Sessions of which it is looked up what they were asked and how they ended: that reads several records of each."""
+PARENTLESS = f"of {amounts.UNKNOWN}"
+OWN_TURN = {"retry": 1}
+"""How many turns before the one that its tree names a session's own begin."""
 
 
 def tree(
     *what: RefsArgument,
     session: SessionOption = None,
     project: ProjectFlag = False,
+    everywhere: EverywhereFlag = False,
     limit: LimitOption = None,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Show forks, retries and children of sessions, and what each spent."""
+    """Show forks, retries and sub-agents, what each was asked and what it spent.
+
+    Without a session, those of this project; a session without relatives is counted, and listed with --project. With
+    one, the whole tree that it is in. A fork shares turns with its parent: they are counted once.
+    """
     wanted = check_limit(LIMIT if limit is None else limit)
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
-        if project and (what or session is not None):
-            raise BadQuery("name a session or --project, not both")
-        if project:
-            found = project_tree(opened.store.as_read, opened.project or None, limit=wanted)
-            marked = ""
-        else:
+        scope = scope_of(opened, (), session=None, project=project, everywhere=everywhere)
+        if what or session is not None:
+            scope_of(opened, what, session=session, project=project, everywhere=everywhere)
             view = opened.whole(what, session, f"stator log {' '.join(what)} shows it")
             found, marked = view.tree(limit=wanted), view.id
+        else:
+            found = project_tree(
+                opened.store.as_read, scope.project or None, limit=wanted, alone=project
+            )
+            marked = ""
         if json:
             screen.document(documents.TREE, documents.tree(found))
             return 0
-        if not found.branches:
-            return opened.report_empty("no sessions in this project")
-        screen.lines(_lines(found, marked))
+        if not found.branches and not found.alone:
+            return opened.report_empty(f"no sessions in {scope.shown}")
+        if not marked:
+            scope.head(screen, "sessions and what came from them")
+        screen.lines(_lines(opened, found, marked, screen.width))
     return 0
 
 
-def _lines(found: Tree, marked: str) -> Iterator[Line]:
-    for lead, branch in drawn(found.branches):
-        yield _line(lead, branch, here=branch.id == marked)
+def _lines(opened: OpenedStore, found: Tree, marked: str, width: int) -> Iterator[Line]:
+    reading = for_one_answer(opened.store.as_read)
+    rows = [reading.session(branch.id) for branch in found.branches[:ASKED_OF]]
+    about = {one.row.id: one for one in listed(reading, rows, opened.prices())}
+    cells = [
+        _cells(lead, branch, about.get(branch.id), opened, here=branch.id == marked)
+        for lead, branch in drawn(found.branches)
+    ]
+    yield from table(COLUMNS, cells, width)
     if len(found.branches) > 1:
+        yield Line()
         turns = count(found.total.get("turns", 0), "turn")
         spent = _spent(found.total)
         sessions = count(len(found.branches), "session")
-        yield Line(
-            f"{sessions}, {turns}{f', {spent}' if spent else ''}; shared turns counted once", "dim"
-        )
+        once = "; shared turns counted once" if _shares_turns(found) else ""
+        yield Line(f"{sessions}, {turns}{f', {spent}' if spent else ''}{once}", "dim")
+    if any(one.kind == "child" and not one.parent for one in found.branches):
+        yield Line(f"sub-agent {PARENTLESS}: the session that started it was not recorded", "dim")
+    if found.alone:
+        others = count(found.alone, "session")
+        yield Line(f"{others} without forks, retries or sub-agents: stator tree --project", "dim")
+    if len(found.branches) > ASKED_OF:
+        yield Line(f"ASKED and ENDED are of the first {ASKED_OF}; name a session for others", "dim")
     if found.more:
         yield Line("… more sessions; show them with -n", "dim")
 
 
-def _line(lead: str, branch: Branch, *, here: bool) -> Line:
-    line = Line(lead, "dim").add(branch.name, "title" if here else "").add(" ")
-    line.add(short(branch.id), "id")
-    if branch.turn or branch.kind:
-        where = {"retry": f" of t{branch.turn}", "fork": f" at t{branch.turn}"}
-        line.add(f" · {branch.kind}{where.get(branch.kind, f' in t{branch.turn}')}", "dim")
-    line.add(" · ", "dim").status(branch.status).add(f" · {count(branch.turns, 'turn')}", "dim")
-    spent = _spent(branch.spent)
-    line.add(f" · {spent}" if spent else "", "dim")
-    line.add(f" · rewound {branch.rewound}×" if branch.rewound else "", "doubt")
-    line.add(" · adopted: replaces the original" if branch.goes_on else "", "ok")
-    return line.add(f" · replaced by {short(branch.adopted)}" if branch.adopted else "", "dim")
+def _shares_turns(found: Tree) -> bool:
+    return any(branch.kind in ("fork", "retry") for branch in found.branches)
+
+
+def _cells(
+    lead: str, branch: Branch, about: ListedSession | None, opened: OpenedStore, *, here: bool
+) -> list[Line | str]:
+    above, _, own = branch.name.rpartition("/")
+    name = own if above and branch.kind == "child" and lead else branch.name
+    ended = about.ended if about is not None else ""
+    is_known = bool(amounts.tokens_in_words(branch.spent))
+    return [
+        Line(lead, "dim").add(name, "title" if here else ""),
+        _came(branch),
+        Line(_asked(branch, about, opened), "dim"),
+        f"{branch.turns:,}",
+        amounts.tokens(branch.spent) if is_known else "",
+        Line(amounts.cached(branch.spent) if is_known else "", "dim"),
+        amounts.money(branch.spent) if branch.turns else "",
+        Line(ended or amounts.UNKNOWN, ENDED_STYLES.get(ended, "dim")) if about else "",
+        Line(short(branch.id), "id"),
+    ]
+
+
+def _came(branch: Branch) -> Line:
+    """How a session came from its parent, and what became of it."""
+    where = {"retry": f"retry of t{branch.turn}", "fork": f"fork at t{branch.turn}"}
+    line = Line()
+    if branch.kind == "child":
+        of = f"of t{branch.turn}" if branch.turn else "" if branch.parent else PARENTLESS
+        line.add(f"sub-agent {of}".rstrip(), "dim")
+    elif branch.kind:
+        line.add(where.get(branch.kind, branch.kind), "dim")
+    said = (
+        (f"rewound {branch.rewound}×" if branch.rewound else "", "doubt"),
+        ("adopted" if branch.goes_on else "", "ok"),
+        (f"replaced by {short(branch.adopted)}" if branch.adopted else "", "dim"),
+    )
+    for words, style in said:
+        line.add(f"{', ' if line.plain and words else ''}{words}", style)
+    return line
+
+
+def _asked(branch: Branch, about: ListedSession | None, opened: OpenedStore) -> str:
+    """What its first own turn was asked; "" if its name says that, or if it was not looked up."""
+    if about is None:
+        return ""
+    if not branch.turn or branch.kind == "child":
+        return prompt_beside_name(about, always=branch.kind == "child")
+    after = branch.turn - OWN_TURN.get(branch.kind, 0)
+    rows = opened.store.as_read.turns(branch.id, after=after, limit=1, prompts=True)
+    began = rows[0].began if rows else None
+    return brief(value_of(began, "input"), ASKED_MAX) if began is not None else ""
 
 
 def _spent(spent: Mapping[str, int]) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import shlex
 
 from stator.model.records.types import SessionRecord
+from stator.model.sessions.sub_agents import is_sub_agent
 
 COMMANDS: dict[str, tuple[str, ...]] = {
     "claude-code": ("claude", "--resume"),
     "codex": ("codex", "resume"),
     "gemini": ("gemini", "--resume"),
     "opencode": ("opencode", "--session"),
+    "pi": ("pi", "--session"),
     "cursor": ("cursor-agent", "--resume"),
     "copilot": ("copilot", "--resume"),
 }
@@ -27,6 +29,15 @@ def agent_command(record: SessionRecord) -> list[str] | None:
         if words is not None and foreign and "/" not in foreign and not foreign.startswith("-"):
             return [*words, foreign]
     return None
+
+
+def by_hand(record: SessionRecord) -> str:
+    """How a person continues a recorded session in its agent, where no command does it."""
+    if is_sub_agent(record):
+        return "a sub-agent's session is not continued by itself; continue the one that started it"
+    if record.agent == "cline":
+        return "choose it in its list of tasks (History)"
+    return "choose it in its own list of sessions; no command that opens it is known here"
 
 
 def shown(words: list[str]) -> str:

@@ -21,7 +21,7 @@ from stator.model.values.position import AtName, AtTurn, Range, parse_position, 
 from stator.runtime.base.context import nap
 from stator.runtime.base.prices import prices_of
 from stator.runtime.views.last_acts import acted
-from stator.surfaces.cli.render.lines import Line, cells
+from stator.surfaces.cli.render.lines import ENDED_STYLES, Line, cells
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen, note
 from stator.surfaces.cli.render.times import used
@@ -91,7 +91,14 @@ class OpenedStore(msgspec.Struct, frozen=True):
             if wanted != LAST:
                 raise
             found = self._newest()
+        self._tell_agent(wanted, found)
         return SessionView(self.store.as_read, found.id)
+
+    def _tell_agent(self, wanted: str, found: SessionRow) -> None:
+        """Say which session was found, if it was by the name of its agent."""
+        record = found.record
+        if wanted != record.name and record.agent.startswith(wanted) and wanted not in record.name:
+            note(f"{wanted}: the last session of the agent {record.agent}, {record.name}")
 
     def _newest(self) -> SessionRow:
         from stator.runtime.views.refs import last_used
@@ -302,15 +309,27 @@ def heading(view: SessionView, opened: OpenedStore, *more: str, room: int) -> Li
     for part in more:
         line.add(" · ", "dim").add(part, "bold")
     agent = f" · {row.record.agent}" if row.record.agent else ""
-    if line.width + cells(agent) + cells(f" · {row.shown}") <= room:
+    status = _status_word(opened, row)
+    if line.width + cells(agent) + cells(f" · {status}") <= room:
         line.add(agent, "dim")
-    line.add(" · ", "dim").status(row.shown)
+    if status:
+        line.add(" · ", "dim").add(status, ENDED_STYLES.get(status, ""))
     holds = f"{count(row.turns, 'turn')}, {count(row.head, 'commit')}"
     for part in (f" · {holds}", f" · {used(row, opened.now)}"):
         if line.width + cells(part) > room:
             break
         line.add(part, "dim")
     return line
+
+
+def _status_word(opened: OpenedStore, row: SessionRow) -> str:
+    """The status of a session; of one that is only recorded, how it ended, in the word of `stator ls`: nobody paused
+    or opened it here."""
+    if row.record.mode != "recorded":
+        return row.shown
+    from stator.runtime.views.glance.listed import ended
+
+    return ended(opened.store.as_read, row)
 
 
 def title(screen: Screen, view: SessionView, opened: OpenedStore, *more: str) -> None:

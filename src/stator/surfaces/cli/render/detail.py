@@ -28,11 +28,20 @@ INDENT = "      "
 REPLACED = (("old_string", "new_string"), ("old_str", "new_str"), ("oldText", "newText"))
 """How tools name the text that an edit replaces, and the text that takes its place."""
 _SHOWN = tuple(name for name in CONTENT if name != "key")
+INTERNAL = ("principal", "input_hash", "output_summary")
+"""Fields that say nothing to a person who reads what a commit is about."""
+TOLD = tuple(name for name in _SHOWN if name not in INTERNAL)
 
 
 def contents(commit: Commit) -> Iterator[Line]:
     """Every content field of a commit, then its changes to the state."""
-    for name in _SHOWN:
+    yield from fields(commit)
+    yield from changes(commit)
+
+
+def fields(commit: Commit, only: Sequence[str] = _SHOWN) -> Iterator[Line]:
+    """Content fields of a commit, and data that it holds."""
+    for name in only:
         item = commit.content.get(name)
         if isinstance(item, Gone):
             yield Line(f"{INDENT}{name}: ", "dim").add(gone(item.by), "doubt")
@@ -44,6 +53,10 @@ def contents(commit: Commit) -> Iterator[Line]:
         yield Line(f"{INDENT}{DATA}{escape.bounded(name)}: ", "dim").extend(
             _bytes(commit.content[DATA + name])
         )
+
+
+def changes(commit: Commit) -> Iterator[Line]:
+    """What a commit changed in the state."""
     for op in commit.delta:
         sign, style = ("+", "added") if isinstance(op, Put) else ("-", "removed")
         if op.was and isinstance(op, Put):

@@ -27,6 +27,7 @@ STYLES = {
     "superseded": "magenta",
     "removed": "red",
     "id": "cyan",
+    "tail": "cyan",
     "user": "bold cyan",
     "match": "bold yellow",
 }

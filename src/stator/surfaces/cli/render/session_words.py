@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 from stator.model.log.query import SessionRow
 from stator.model.values.ids import short
 from stator.model.values.late_pattern import late
 from stator.model.views.name_words import is_words_of
 from stator.runtime.views.glance.listed import ListedSession
-from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.lines import Line, cells, take
 from stator.surfaces.cli.render.record_line import brief, value_of
+from stator.surfaces.cli.render.table import TAIL
 
+SEEN = 12
+"""Letters and digits of a name that a narrow list shows: two names that begin with the same ones look alike there."""
+TRUNKS = ("", "main", "master", "trunk", "HEAD")
+"""Branches that tell nothing of a session."""
+BRANCH_MAX = 16
 ASKED_MAX = 300
 """Characters of a prompt that a line can show."""
 NAME_MAX = 32
@@ -44,3 +53,28 @@ def name_line(row: SessionRow) -> Line:
     """The same on one line."""
     own, of = name_parts(row)
     return Line(own, "bold").add(f" of {of}" if of else "", "dim")
+
+
+def names_apart(rows: Sequence[SessionRow]) -> list[Line]:
+    """The names of several sessions, a line each. One that begins like another ends in what tells them apart: its
+    branch, else its id; a table does not cut that off."""
+    begin = [_seen(row) for row in rows]
+    alike = Counter(begin)
+    branches = Counter((seen, _branch(row)) for seen, row in zip(begin, rows, strict=True))
+    lines: list[Line] = []
+    for seen, row in zip(begin, rows, strict=True):
+        line, branch = name_line(row), _branch(row)
+        if alike[seen] > 1:
+            is_own = branch not in TRUNKS and branches[seen, branch] == 1
+            line.add(f" {branch if is_own else short(row.id)}", TAIL)
+        lines.append(line)
+    return lines
+
+
+def _seen(row: SessionRow) -> str:
+    return "".join(filter(str.isalnum, name_parts(row)[0]))[:SEEN]
+
+
+def _branch(row: SessionRow) -> str:
+    branch = row.record.labels.get("branch", "")
+    return branch if cells(branch) <= BRANCH_MAX else f"{take(branch, BRANCH_MAX - 1)}…"

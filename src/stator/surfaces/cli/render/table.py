@@ -10,13 +10,19 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.lines import Line, cells
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.render.screen import Screen
 
 GAP = 2
 HEADER = "head"
+TAIL = "tail"
+"""The style of a last piece that stays where the rest of a cell is cut."""
+
+
+HEAD_MIN = 4
+"""Cells that are left of a cell before its tail, or its tail goes."""
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,6 +127,11 @@ def _line(
 def _fitted(cell: Line, column: Column, width: int) -> Line:
     if cell.width <= width:
         return cell
+    text, style = cell.pieces[-1]
+    if style == TAIL and cells(text) + HEAD_MIN <= width:
+        head = Line()
+        head.pieces = cell.pieces[:-1]
+        return head.cut_plain(width - cells(text)).extend(Line(text, TAIL))
     if not column.middle:
         return cell.cut_plain(width)
     from stator.surfaces.cli.render.turns.subject import middle

@@ -26,6 +26,7 @@ from stator.surfaces.cli.render.turns.subject import (
     PATHS,
     CallSubject,
     lines_changed,
+    net,
     relative,
     subject_of,
 )
@@ -74,6 +75,8 @@ class LogItem(msgspec.Struct, kw_only=True):
     repairs: list[int] = []
     """The commits of earlier calls that failed, and that this one did again and worked."""
     is_call: bool = False
+    is_uncounted: bool = False
+    """Whether it changed files, and its arguments do not say by how many lines."""
 
 
 class TurnFold(msgspec.Struct, kw_only=True):
@@ -214,6 +217,8 @@ class _Folder:
         text = record_line.of_commit(commit)
         if commit.kind == "turn" and commit.status == CONTINUED:
             text = Line("by another run", "dim")
+        if (pushed := _pushed(commit)) is not None:
+            label, text = "pushed", Line(f"{pushed.sha[:7]} to {pushed.pushed}")
         return LogItem(seq=commit.seq, at=commit.when, label=label, style="dim", text=text)
 
     def _call(self, commit: Commit) -> LogItem:
@@ -234,6 +239,7 @@ class _Folder:
             item.took = outcome.when - commit.when
         if status == "ok":
             item.more = self._more(given, outcome)
+            item.is_uncounted = not item.more and outcome is not None and bool(_written(outcome))
         elif outcome is not None:
             item.remark = _problem(outcome)
             if settled is not None:
@@ -247,7 +253,7 @@ class _Folder:
     def _more(self, given: Any, outcome: Commit | None) -> str:
         """Lines changed by an edit, or a short result."""
         if counts := lines_changed(given):
-            return f"+{counts[0]} −{counts[1]}"
+            return net(*counts)
         if outcome is None or _files(outcome):
             return ""
         output = value_of(outcome, "output")
@@ -317,8 +323,7 @@ class _Folder:
         return {
             relative(record.path, self.base)
             for commit in self.commits
-            for record in _files(commit)
-            if record.op not in ("read", "skipped")
+            for record in _written(commit)
         }
 
     def _revisions(self) -> list[str]:
@@ -339,10 +344,20 @@ def _files(commit: Commit) -> list[FileRecord]:
     ]
 
 
+def _written(commit: Commit) -> list[FileRecord]:
+    return [record for record in _files(commit) if record.op not in ("read", "skipped")]
+
+
 def _child(commit: Commit) -> str:
     """The sub-agent that a commit reports on."""
     records = (op.record for op in commit.delta if isinstance(op, Put))
     return next((one.session for one in records if isinstance(one, ChildRecord)), "")
+
+
+def _pushed(commit: Commit) -> RevisionRecord | None:
+    """The revision that was pushed, where it was recorded before: its subject is in an earlier line."""
+    known = (op.record for op in commit.delta if isinstance(op, Put) and op.was)
+    return next((one for one in known if isinstance(one, RevisionRecord) and one.pushed), None)
 
 
 def _is_bookkeeping(commit: Commit) -> bool:

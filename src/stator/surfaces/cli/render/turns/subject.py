@@ -20,9 +20,15 @@ PATHS = (
 SOUGHT = ("pattern", "query", "regex", "search")
 ABOUT = ("url", "uri", "description", "subject", "title", "question")
 BODIES = frozenset(
-    "content contents text file_text new_string old_string new_str old_str edits patch diff".split()
+    "content contents text file_text new_string old_string new_str old_str newText oldText newString"
+    " oldString edits patch diff".split()
 )
 """Arguments that hold what is written; they say nothing in a few words."""
+OLD_AND_NEW = (
+    ("old_string", "new_string"), ("old_str", "new_str"), ("oldText", "newText"),
+    ("oldString", "newString"), ("old", "new"),
+)  # fmt: skip
+"""How tools name the text that an edit replaces, and the text that takes its place."""
 SUBJECT_MAX = 400
 """Characters of a subject; no screen shows more of it on one line."""
 MIDDLE_MIN = 8
@@ -118,6 +124,11 @@ def _last(text: str, room: int) -> str:
     return found
 
 
+def net(added: int, removed: int) -> str:
+    """How many lines were added and removed."""
+    return f"+{added:,} −{removed:,}"
+
+
 def lines_changed(given: Any) -> tuple[int, int] | None:
     """Lines that an edit adds and removes, as its arguments say; None if they do not say."""
     if not isinstance(given, Mapping):
@@ -128,9 +139,9 @@ def lines_changed(given: Any) -> tuple[int, int] | None:
         if not known or len(known) < len(parts):
             return None
         return sum(part[0] for part in known), sum(part[1] for part in known)
-    for old, new in (("old_string", "new_string"), ("old_str", "new_str"), ("old", "new")):
+    for old, new in OLD_AND_NEW:
         if isinstance(given.get(old), str) and isinstance(given.get(new), str):
-            if given.get("replace_all"):
+            if given.get("replace_all") or given.get("replaceAll"):
                 return None
             return _between(given[old].splitlines(), given[new].splitlines())
     return None
