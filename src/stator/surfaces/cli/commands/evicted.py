@@ -14,7 +14,6 @@ from stator.runtime.views.last_acts import acted
 from stator.runtime.views.ranges import seqs_of
 from stator.runtime.window.recall import Evicted, beyond, beyond_now
 from stator.runtime.window.recall import evicted as evicted_of
-from stator.store.port import StorePort
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, title
 from stator.surfaces.cli.parts.question.question_scope import QuestionScope, scope_of
 from stator.surfaces.cli.render import documents
@@ -172,8 +171,7 @@ Lost = list[tuple[SessionView, Counter[str]]]
 
 
 def _lost(scope: QuestionScope) -> Lost:
-    store = scope.opened.store.as_read
-    counted = [(view, _counted(store, view)) for view in scope.views(LOOKED_IN)]
+    counted = [(view, _counted(scope.opened, view)) for view in scope.views(LOOKED_IN)]
     lost = [(view, ranks) for view, ranks in counted if ranks.total()]
     return sorted(lost, key=lambda one: -one[1].total())
 
@@ -216,14 +214,14 @@ def _named(opened: OpenedStore, view: SessionView) -> Iterator[Line]:
             yield Line(" " * BESIDE).add(f"{word:9}", "dim").add(f"{said}{more}")
 
 
-def _counted(store: StorePort, view: SessionView) -> Counter[str]:
+def _counted(opened: OpenedStore, view: SessionView) -> Counter[str]:
     """How much is not in the agent's view now, by kind."""
     if not view.counts.live.get("evicted", 0):
         return Counter()
     entries = view.entries("evicted")
     records = (entry.record for entry in entries)
     named = Counter(kind_of(one) for one in records if isinstance(one, EvictedRecord))
-    return named + by_kind(beyond_now(store, view.id, entries))
+    return named + by_kind(beyond_now(opened.store.as_read, view.id, entries))
 
 
 def _line(item: Evicted, width: int) -> Line:
