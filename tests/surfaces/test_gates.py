@@ -170,7 +170,23 @@ def test_a_verdict_without_a_call_needs_a_word_more_where_nobody_can_be_asked(st
     assert refused.code == 2
     assert "name the call, or add --yes: pay(amount=5) in fix-login is in doubt" in refused.err
     assert normal(ask("settle", "--done", "--yes").out).startswith("settled: pay done · call c_…")
-    assert "is not in doubt" in ask("settle", call, "--done").err
+    assert ", settled as done by " in ask("settle", call, "--done").err
+
+
+def test_a_call_that_is_settled_says_by_whom_and_why(store, ask):
+    call = doubt(ask)
+    assert ask("settle", call).code == 1
+    ask("settle", call, "--not-done", "--why", "the bank has nothing")
+    again = ask("settle", call)
+    assert again.code == 0
+    assert again.out.startswith("already settled as not done by ")
+    assert "the bank has nothing" in again.out
+
+
+def test_a_call_that_was_never_in_doubt_says_how_it_ended(store, ask):
+    (ok, *_) = rows(ask("calls", "--status", "ok", "--json"))
+    told = ask("settle", ok["call"])
+    assert (told.code, told.out[:26]) == (0, "not in doubt: it ended ok ")
 
 
 @pytest.fixture
@@ -232,7 +248,9 @@ def test_a_call_is_settled_with_its_return_value(store, ask):
     answer = ask(
         "settle", call[-8:], "--done", "--value", '{"id": "re_1"}', "--why", "bank says so"
     )
-    assert normal(answer.out) == "settled: pay done · call c_… · fix-login @33\n"
+    assert normal(answer.out) == (
+        "settled: pay done · call c_… · fix-login @33 · because bank says so\n"
+    )
     assert "pay ok: {id: re_1}" in ask("log", "-n", "1").out
     again = ask("settle", call, "--not-done")
     assert (again.code, "is not in doubt: it ended ok (@33)" in again.err) == (2, True)

@@ -21,6 +21,7 @@ from stator.surfaces.cli.parts.confirm import agreed, can_ask
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, open_to_write
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen, note
+from stator.surfaces.cli.render.times import stamp
 from stator.surfaces.cli.render.waiting_calls import (
     HANG,
     NEXT,
@@ -71,7 +72,8 @@ def settle(
     """Record whether a call in doubt happened.
 
     A verdict without a call is about the only call in doubt of this project: it is shown, and on a terminal you are
-    asked; elsewhere add --yes. If there are several, name one.
+    asked; elsewhere add --yes. If there are several, name one. A call without a verdict shows all that is known of
+    it; the exit code is then 1 while it is in doubt, and 0 once it is settled.
 
     Parameters
     ----------
@@ -94,8 +96,11 @@ def settle(
         call = _only_one(session, everywhere, store, (given or ["done"])[0], yes=yes, json=json)
         if call is None:
             return 0
-    if not given and value is None and _show_doubt(call, session, store, json=json):
-        return FINDING
+    if not given and value is None:
+        if _show_doubt(call, session, store, json=json):
+            return FINDING
+        if _show_ended(call, session, store, json=json):
+            return 0
     if len(given) != 1:
         raise BadQuery(
             "use exactly one of --done, --not-done and --run-again",
@@ -118,7 +123,8 @@ def settle(
         else:
             line = Line("settled: ").add(found.tool, "bold").add(f" {found.verdict} · call ")
             line.add(short(found.call), "id").add(f" · {found.name} ", "dim")
-            screen.line(line.add(f"@{found.seq}", "id"))
+            line.add(f"@{found.seq}", "id")
+            screen.line(line.add(f" · because {found.why}" if found.why else ""))
     return 0
 
 
@@ -218,6 +224,24 @@ def _show_doubt(call: str, session: str | None, store: str | None, *, json: bool
             screen.item(as_json(found))
         else:
             _tell(screen, opened, found)
+    return True
+
+
+def _show_ended(call: str, session: str | None, store: str | None, *, json: bool) -> bool:
+    """Say how a call ended that is not in doubt, or not any more; whether it ended."""
+    with open_to_read(store) as opened, Screen(json=json) as screen:
+        one = opened.session(session).id if session is not None else None
+        found = settlement.ended(opened.store.as_read, call, session=one)
+        if found is None:
+            return False
+        if json:
+            screen.document("stator.ended/1", msgspec.structs.asdict(found))
+            return True
+        line = Line(f"{'already ' if found.is_settled else 'not in doubt: it '}{found.how}", "bold")
+        screen.line(line.add(f" · {stamp(found.at)}", "dim").add(f" @{found.seq}", "id"))
+        line = Line(found.tool).add(" · call ", "dim").add(short(found.call), "id")
+        line.add(f" of {found.name}", "dim")
+        screen.line(line.add(f" · stator show {short(found.call)}", "dim"))
     return True
 
 
