@@ -15,8 +15,10 @@ import pytest
 
 import stator
 from runtime.waiting import ask_for
+from stator.model.values.ids import short
 from stator.surfaces.cli.commands import settle
 from stator.surfaces.cli.parts import confirm
+from stator.surfaces.cli.render.waiting_calls import older_words
 from surfaces.recorded import normal, program
 
 PATIENCE_S = 60
@@ -162,6 +164,28 @@ def test_settle_lists_calls_in_doubt_and_the_three_answers(store, ask):
     )
     (item,) = rows(ask("settle", "--json"))
     assert (item["arguments"], item["cause"]) == ({"amount": 5}, "the tool does not know")
+
+
+@pytest.mark.parametrize("words", [["why"], ["show"], ["settle"], ["calls", "--open"]])
+def test_every_command_that_shows_a_doubt_tells_all_that_is_known_of_it(store, ask, words):
+    @stator.tool(effect="write")
+    def transfer(cents):
+        raise stator.InDoubt("the line was cut")
+
+    with stator.connect(store, project="shop").open("bill") as s, s.turn("pay the bill") as t:
+        t.decide("by transfer", topic="payment", why="no cards there", over=["card"])
+        t.try_call(transfer, cents=42)
+    (row,) = s.calls()
+    call = ["bill"] if words[0] == "calls" else [row.call]
+    told = " ".join(ask(*words, *call).out.split())
+    assert "asked pay the bill decided payment: by transfer, over card — no cards there" in told
+    assert "input cents: 42" in told
+    assert f"stator settle {short(row.call)} --not-done" in told
+
+
+def test_settle_says_how_many_older_doubts_it_does_not_list():
+    assert older_words(7) == "7 calls of imported sessions have no known outcome"
+    assert older_words(1) == "1 call of imported sessions has no known outcome"
 
 
 def test_a_verdict_without_a_call_needs_a_word_more_where_nobody_can_be_asked(store, ask):

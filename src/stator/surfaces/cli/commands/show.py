@@ -24,6 +24,7 @@ from stator.runtime.views.derivation import reach
 from stator.runtime.views.glance.listed import cost
 from stator.runtime.views.refs import last_attempt
 from stator.surfaces.cli.parts.open_store import OpenedStore, heading, open_to_read
+from stator.surfaces.cli.parts.output.tell_doubt import tell_of
 from stator.surfaces.cli.parts.page_addresses import of_position, print_addresses
 from stator.surfaces.cli.render import amounts, documents, record_line, unplaced_items, wire
 from stator.surfaces.cli.render.detail import contents, shows_edit
@@ -154,8 +155,7 @@ def _commit(screen: Screen, view: SessionView, commit: Commit, opened: OpenedSto
         line = Line("became ", "dim").status(became.status)
         screen.line(line.add(f" — {how}" if (how := _how(view, became)) else ""))
         if became.status == "in doubt":
-            settle = f"stator settle {short(became.call)}"
-            screen.line(Line(f"all about it, and how to settle it: {settle}", "dim"))
+            tell_of(screen, opened, view.id, became.call)
     screen.line()
     screen.whole(contents(commit))
     screen.whole(_edits(view, commit, became, opened))

@@ -30,6 +30,7 @@ from stator.model.records.types import (
 from stator.model.sessions.lifecycle import AFTER_CLOSE, split_cause
 from stator.model.values import canon
 from stator.model.values.ids import short
+from stator.model.views.why import Reason
 from stator.surfaces.cli.render.escape import LINE_MAX
 from stator.surfaces.cli.render.lines import STATUS_STYLES, Line
 
@@ -161,6 +162,14 @@ def of_record(record: Record) -> Line:
     for words, role in pieces:
         line.add(words, _ROLES[role].get(words, "") if role in _ROLES else role)
     return line
+
+
+def of_decision(reason: Reason) -> Line:
+    """A decision as a reason: `payment: pay by transfer, over card — ACME takes no cards`."""
+    line = Line(f"{reason.topic}: " if reason.topic else "", "bold").add(brief(reason.text))
+    line.add(f", over {', '.join(reason.over)}" if reason.over else "")
+    line.add(f" (chosen by the {reason.by})" if reason.by else "", "dim")
+    return _because(line, brief(reason.detail) if reason.detail else "")
 
 
 def _because(line: Line, why: str) -> Line:
