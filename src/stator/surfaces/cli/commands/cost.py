@@ -12,6 +12,7 @@ import msgspec
 from stator.errors import BadQuery
 from stator.model.calls.costs import is_computed, names_money, plain
 from stator.model.log.query import SessionQuery, check_limit
+from stator.model.values.ids import short
 from stator.runtime.base.pages import matching
 from stator.runtime.views.as_read import prices_in
 from stator.runtime.views.glance import spend_groups
@@ -94,8 +95,9 @@ def cost(
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         scope = scope_of(opened, what, session=session, project=project, everywhere=everywhere)
         if scope.span is not None:
+            named = f" {short(scope.view.id)}" if scope.view is not None else ""
             raise BadQuery(
-                f"{scope.span!r:.40} is a part of a session; its turns: stator log --oneline"
+                f"{scope.span!r:.40} is a part of a session; its turns: stator log{named} --oneline"
             )
         floor = parse_since(since, opened.now) if since is not None else 0
         found = _spent(scope, floor)

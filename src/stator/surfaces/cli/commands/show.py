@@ -206,7 +206,7 @@ def _session(screen: Screen, view: SessionView, opened: OpenedStore) -> None:
     screen.lines(_turns(view))
     screen.lines(section("Decisions in force", view.entries("decisions", limit=DECISIONS)))
     plan = sorted(view.entries("plan"), key=lambda entry: getattr(entry.record, "order", 0))
-    screen.lines(plan_section(plan))
+    screen.lines(plan_section(plan, view.id))
     screen.lines(section("Pending", view.entries("pending")))
     screen.lines(section("Tags", view.entries("tags")))
 
@@ -318,7 +318,7 @@ def _turns(view: SessionView) -> Iterator[Line]:
         yield line.extend(record_line.of_commit(commit)) if commit is not None else line
 
 
-def plan_section(plan: list[Entry], *, done_too: int = 0) -> Iterator[Line]:
+def plan_section(plan: list[Entry], session: str, *, done_too: int = 0) -> Iterator[Line]:
     """The steps that are not done, those that are only claimed to be last; of the others the last `done_too`."""
     steps = Counter(getattr(entry.record, "status", "") for entry in plan)
     claimed = f", {steps['claimed']} claimed" if steps["claimed"] else ""
@@ -327,7 +327,8 @@ def plan_section(plan: list[Entry], *, done_too: int = 0) -> Iterator[Line]:
     shown = left or plan[len(plan) - done_too :]
     yield from section(f"Plan ({steps['done']} of {len(plan)} done{claimed})", shown[:STEPS_SHOWN])
     if len(shown) > STEPS_SHOWN:
-        more = f"  … and {len(shown) - STEPS_SHOWN} more: stator state -c plan"
+        whole = f"stator state {short(session)} -c plan"
+        more = f"  … and {len(shown) - STEPS_SHOWN} more: {whole}"
         yield Line(more, "dim")
 
 

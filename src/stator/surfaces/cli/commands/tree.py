@@ -54,7 +54,11 @@ def tree(
             found = project_tree(opened.store.as_read, opened.project or None, limit=wanted)
             marked = ""
         else:
-            view = opened.whole(what, session, f"stator log {' '.join(what)} shows it")
+            view = opened.whole(
+                what,
+                session,
+                f"stator log {' '.join([*([session] if session else []), *what])} shows it",
+            )
             found, marked = view.tree(limit=wanted), view.id
         if json:
             screen.document(documents.TREE, documents.tree(found))

@@ -57,7 +57,7 @@ def value_of(commit: Commit, name: str) -> Any:
     if isinstance(item, Gone):
         return gone(item.by)
     if isinstance(item, Large):
-        return f"({size(item.size)}: stator show @{commit.seq})"
+        return f"({size(item.size)}: stator show {short(commit.session)}:@{commit.seq})"
     try:
         return commit.value(name, "")
     except StatorError as error:
@@ -398,7 +398,9 @@ def _files(commit: Commit) -> Line:
 def _put(commit: Commit, n: int, op: Put) -> Line:
     item = commit.content.get(put_item(n))
     if isinstance(item, Large):
-        return Line(f"({size(item.size)}: stator show @{commit.seq})", "dim")
+        return Line(
+            f"({size(item.size)}: stator show {short(commit.session)}:@{commit.seq})", "dim"
+        )
     return of_record(op.record)
 
 
