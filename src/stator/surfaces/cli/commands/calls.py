@@ -188,7 +188,9 @@ def _show(
         if waiting:
             screen.item({"unplaced": unplaced_items.all_as_json(waiting)})
         return
-    found = _read(scope.opened, rows)
+    # A list that is piped has one line for each call and one for why, no wider than a page.
+    room = TOLD_MAX if screen.is_terminal else screen.width - INDENT
+    found = _read(scope.opened, rows, room)
     if scope.view is None:
         found.sort(key=lambda one: -(one.when or 0))
     times, day = listed([one.when for one in found], scope.opened.now)
@@ -245,8 +247,8 @@ class ListedCall(msgspec.Struct, frozen=True):
         return self.intent.when if self.session.has_times else None
 
 
-def _read(opened: OpenedStore, rows: Sequence[CallRow]) -> list[ListedCall]:
-    """The calls of a list, with what is shown of them: read in one call of the store."""
+def _read(opened: OpenedStore, rows: Sequence[CallRow], room: int) -> list[ListedCall]:
+    """The calls of a list, with what is shown of them: read in one call of the store. `room` for why each ended so."""
     store = for_one_answer(opened.store.as_read)
     places: dict[str, list[int]] = {}
     for row in rows:
@@ -266,19 +268,20 @@ def _read(opened: OpenedStore, rows: Sequence[CallRow]) -> list[ListedCall]:
                 row,
                 commit_at(store, row.session, seq) if (seq := _explained(row)) else None,
                 repaired.get((row.session, row.turn), {}).get(row.seq, 0),
+                room,
             ),
         )
         for row in rows
     ]
 
 
-def _told(row: CallRow, outcome: Commit | None, repaired: int) -> str:
+def _told(row: CallRow, outcome: Commit | None, repaired: int, room: int) -> str:
     """Why a call ended as it did, in the words of `log`, and which call repaired it."""
     why = row.cause
     if outcome is not None:
         why = settled_by(outcome) if outcome.kind == "settlement" else problem(outcome)
-    why = end(why, TOLD_MAX)
-    return " · ".join(filter(None, (why, f"repaired by @{repaired}" if repaired else "")))
+    note = f"repaired by @{repaired}" if repaired else ""
+    return " · ".join(filter(None, (end(why, room - len(note) - 3 if note else room), note)))
 
 
 def _explained(row: CallRow) -> int:
