@@ -98,6 +98,14 @@ def test_a_call_can_be_settled_while_its_session_is_driven(doubted):
         t.fact("still", "here")
 
 
+@pytest.mark.parametrize(("verdict", "failed"), [("done", 0), ("not done", 1)])
+def test_a_call_settled_as_done_is_no_more_counted_as_not_ok(doubted, verdict, failed):
+    store, session, call = doubted
+    assert store.read(session).counts.failed == 1
+    settle(store, call, verdict)
+    assert store.read(session).counts.failed == failed
+
+
 def test_a_call_can_be_settled_only_once(doubted):
     store, _, call = doubted
     settled = settle(store, call)

@@ -12,6 +12,7 @@ from stator.errors import InvalidInput, NotFound
 from stator.model.log.commit import Draft, Upsert
 from stator.model.records.types import RevisionRecord
 from stator.model.values.ids import retype
+from stator.model.views.why import failure_text
 
 
 @stator.tool(effect="write", source="web")
@@ -192,6 +193,29 @@ def test_a_failed_call_is_followed_by_the_same_one_that_worked(either):
     failed = min(s.calls(), key=lambda row: row.seq)
     calls = [(r.status, r.detail) for r in either.why(failed.call) if r.kind == "call"]
     assert calls[1] == ("ok", "the same, and it worked")
+    good = max(s.calls(), key=lambda row: row.seq)
+    details = [r.detail for r in either.why(good.call) if r.kind == "call"]
+    assert details == ["the same, which this call repaired", ""]
+
+
+def test_a_call_rests_on_the_last_decision_on_each_topic_before_it_in_its_turn(either):
+    with either.open("main") as s, s.turn("pay") as t:
+        t.decide("card", topic="payment")
+        t.decide("transfer", topic="payment", over=["card"], why="no cards there")
+        t.call(write, path="a")
+        t.decide("later", topic="receipt")
+    (row,) = s.calls()
+    decided = [(r.topic, r.text, r.over) for r in either.why(row.call) if r.kind == "decision"]
+    assert decided == [("payment", "transfer", ["card"])]
+
+
+def test_a_failed_call_says_what_came_back_beside_its_cause_each_once():
+    assert failure_text("Exit code 1", "Exit code 1\nno such file\n\n bye") == (
+        "Exit code 1: no such file\nbye"
+    )
+    assert failure_text("failed:\\n\\nlint", "failed:\\n\\nlint\nfix it") == (
+        "failed:\nlint: fix it"
+    )
 
 
 def test_a_commit_is_found_by_its_position_in_a_session_and_by_its_hash(shop):

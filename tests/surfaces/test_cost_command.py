@@ -38,20 +38,16 @@ def items(answer):
 
 def test_the_whole_comes_first_and_says_what_it_lacks(ask):
     lines = ask("cost").lines
-    assert lines[0].startswith("project shop · cost · 4 sessions, ")
+    assert lines[0].startswith("project shop · cost · 3 sessions (1 more without recorded usage), ")
     assert lines[1] == "> $2.51 · 5.2 k tokens (+ 900 cached)"
-    assert lines[2] == "1 of 4 sessions used tokens of unknown price; prices: stator.toml"
+    assert lines[2] == "1 of 3 sessions used tokens of unknown price; prices: stator.toml"
 
 
 def test_a_glance_shows_days_agents_and_sessions_and_what_cost_most_first(ask):
     lines = ask("cost").lines
     assert lines[4].split() == ["BY", "SESSIONS", "TOKENS", "CACHED", "COST"]
-    assert [line for line in lines if line and line[0] != " "][4:] == [
-        "day",
-        "agent",
-        "model",
-        "session",
-    ]
+    sections = [line for line in lines if line and line[0] != " "][7:]
+    assert sections == ["model", "agent", "day", "session"]
     at = lines.index("session")
     assert [line.split()[0] for line in lines[at + 1 :]] == ["dear", "cheap", "unpriced"]
 
@@ -95,10 +91,41 @@ def test_a_cut_is_said_in_text_and_in_json(ask, monkeypatch):
     assert json.loads(ask("cost", "--json").lines[-1])["cut"]["shown"] == 2
 
 
-def test_a_time_without_costs_says_where_to_look(ask):
+def test_a_glance_begins_with_the_total_this_week_and_today(ask):
+    total, week, today = ask("cost").lines[5:8]
+    assert total.split() == ["total", "3", "5.2", "k", "900", ">", "$2.51"]
+    assert week.startswith("this week, since ")
+    assert week.endswith("3   5.2 k     900  > $2.51")
+    assert today.split()[1:] == total.split()[1:]
+
+
+def test_a_few_groups_of_a_kind_are_all_shown(ask, monkeypatch):
+    monkeypatch.setattr(cost, "GLANCE", 1)
+    named = [line.split()[0] for line in ask("cost").lines if line.startswith("  ")]
+    assert [one for one in named if one in SPENT] == ["dear", "cheap", "unpriced"]
+    assert [one for one in named if one.endswith("-agent")] == [
+        "dear-agent",
+        "cheap-agent",
+        "unpriced-agent",
+    ]
+    monkeypatch.setattr(cost, "FEW", 2)
+    assert "agent  of 3: --by agent" in ask("cost").lines
+
+
+def test_a_time_without_costs_says_what_was_used_before(ask):
     answer = ask("cost", "--since", "2199-01-01")
-    assert (answer.code, answer.out) == (0, "")
-    assert "nothing was used in project shop" in answer.err
+    assert (answer.code, answer.lines) == (
+        0,
+        [
+            "nothing was used since 1 Jan 2199 in project shop; all time: > $2.51 (stator cost)",
+        ],
+    )
+
+
+def test_a_time_without_costs_says_so_as_json(ask):
+    (item,) = map(json.loads, ask("cost", "--since", "2199-01-01", "--json").lines)
+    assert item["nothing"]["all_time"]["cost"] == "> $2.51"
+    assert item["nothing"]["all_time"]["sessions"] == 3
 
 
 def test_an_unknown_kind_names_those_there_are(ask):

@@ -15,8 +15,10 @@ import pytest
 
 import stator
 from runtime.waiting import ask_for
+from stator.model.values.ids import short
 from stator.surfaces.cli.commands import settle
 from stator.surfaces.cli.parts import confirm
+from stator.surfaces.cli.render.waiting_calls import older_words
 from surfaces.recorded import normal, program
 
 PATIENCE_S = 60
@@ -164,13 +166,51 @@ def test_settle_lists_calls_in_doubt_and_the_three_answers(store, ask):
     assert (item["arguments"], item["cause"]) == ({"amount": 5}, "the tool does not know")
 
 
+@pytest.mark.parametrize("words", [["why"], ["show"], ["settle"], ["calls", "--open"]])
+def test_every_command_that_shows_a_doubt_tells_all_that_is_known_of_it(store, ask, words):
+    @stator.tool(effect="write")
+    def transfer(cents):
+        raise stator.InDoubt("the line was cut")
+
+    with stator.connect(store, project="shop").open("bill") as s, s.turn("pay the bill") as t:
+        t.decide("by transfer", topic="payment", why="no cards there", over=["card"])
+        t.try_call(transfer, cents=42)
+    (row,) = s.calls()
+    call = ["bill"] if words[0] == "calls" else [row.call]
+    told = " ".join(ask(*words, *call).out.split())
+    assert "asked pay the bill decided payment: by transfer, over card — no cards there" in told
+    assert "input cents: 42" in told
+    assert f"stator settle {short(row.call)} --not-done" in told
+
+
+def test_settle_says_how_many_older_doubts_it_does_not_list():
+    assert older_words(7) == "7 calls of imported sessions have no known outcome"
+    assert older_words(1) == "1 call of imported sessions has no known outcome"
+
+
 def test_a_verdict_without_a_call_needs_a_word_more_where_nobody_can_be_asked(store, ask):
     call = doubt(ask)
     refused = ask("settle", "--done")
     assert refused.code == 2
     assert "name the call, or add --yes: pay(amount=5) in fix-login is in doubt" in refused.err
     assert normal(ask("settle", "--done", "--yes").out).startswith("settled: pay done · call c_…")
-    assert "is not in doubt" in ask("settle", call, "--done").err
+    assert ", settled as done by " in ask("settle", call, "--done").err
+
+
+def test_a_call_that_is_settled_says_by_whom_and_why(store, ask):
+    call = doubt(ask)
+    assert ask("settle", call).code == 1
+    ask("settle", call, "--not-done", "--why", "the bank has nothing")
+    again = ask("settle", call)
+    assert again.code == 0
+    assert again.out.startswith("already settled as not done by ")
+    assert "the bank has nothing" in again.out
+
+
+def test_a_call_that_was_never_in_doubt_says_how_it_ended(store, ask):
+    (ok, *_) = rows(ask("calls", "--status", "ok", "--json"))
+    told = ask("settle", ok["call"])
+    assert (told.code, told.out[:26]) == (0, "not in doubt: it ended ok ")
 
 
 @pytest.fixture
@@ -232,7 +272,9 @@ def test_a_call_is_settled_with_its_return_value(store, ask):
     answer = ask(
         "settle", call[-8:], "--done", "--value", '{"id": "re_1"}', "--why", "bank says so"
     )
-    assert normal(answer.out) == "settled: pay done · call c_… · fix-login @33\n"
+    assert normal(answer.out) == (
+        "settled: pay done · call c_… · fix-login @33 · because bank says so\n"
+    )
     assert "pay ok: {id: re_1}" in ask("log", "-n", "1").out
     again = ask("settle", call, "--not-done")
     assert (again.code, "is not in doubt: it ended ok (@33)" in again.err) == (2, True)

@@ -43,7 +43,7 @@ def test_the_newest_lines_are_shown_and_what_is_left_out_is_said(store, ask):
     shown = ask("log", "-n", "3").out
     assert "cookies.py" in shown
     assert "signed cookies" not in shown
-    assert "… earlier lines: stator log t3" in shown
+    assert re.search(r"… earlier lines: stator log s_\w{8} t3\n", shown)
 
 
 def test_one_line_a_turn_has_a_header(store, ask):
@@ -208,12 +208,22 @@ def test_a_call_that_repaired_a_failure_names_it(opened, ask, monkeypatch):
         t.try_call(bash, command="cd /x && git push --set-upstream origin main")
     monkeypatch.setenv("STATOR_STORE", str(opened.port.path))
     monkeypatch.setenv("COLUMNS", "120")
-    _, second, _ = (c.seq for c in s.log() if c.kind == "call")
+    first, second, _ = (c.seq for c in s.log() if c.kind == "call")
     lines = ask("log").lines
     (line,) = [line for line in lines if "repairs @" in line]
-    assert f"repairs @{second}" in line
+    assert f"repairs @{first}, @{second}" in line
     assert "--set-upstream" in line
     assert any("2 of 3 calls not ok, 2 repaired" in line for line in lines)
+
+
+def test_a_list_of_failed_calls_says_why_and_which_call_repaired_each(opened, ask, monkeypatch):
+    with opened.open("push") as s, s.turn("push it") as t:
+        t.try_call(bash, command="git push")
+        t.try_call(bash, command="git push --set-upstream origin main")
+    monkeypatch.setenv("STATOR_STORE", str(opened.port.path))
+    _, good = (c.seq for c in s.log() if c.kind == "call")
+    told = ask("calls", "--failed").out
+    assert f"RuntimeError: no upstream branch · repaired by @{good}" in told
 
 
 def test_a_program_that_only_looks_repairs_nothing(opened, ask, monkeypatch):

@@ -207,9 +207,9 @@ def test_decisions_in_force_and_superseded(store, ask, monkeypatch):
 
 
 def test_calls_can_be_filtered_by_status(store, ask):
-    assert len(ask("calls", "last").lines[3:-2]) == 4
+    assert sum(line.startswith("c_") for line in ask("calls", "last").lines) == 4
     failed = ask("calls", "last", "--failed").lines
-    assert [row.split()[4] for row in failed[3:-2]] == ["in", "error"]
+    assert [row.split()[4] for row in failed if row.startswith("c_")] == ["in", "error"]
     assert failed[-1].startswith("all about one in doubt, and how to settle it: stator settle c_")
     assert "pay(amount=5)" in ask("calls", "--open").out
     assert "run_tests" in ask("calls", "--status", "error", "--project").out

@@ -139,7 +139,7 @@ def test_search_says_if_there_are_more_matches(more, ask):
     every = len(items(ask("search", "login", "-n", "500", "--json")))
     out = ask("search", "login", "-n", "1").out
     assert f"{every} matches in " in out.splitlines()[0]
-    assert f"… {every - 1} more matches; show them with -n 2" in out
+    assert f"… {every - 1} more matches; -n {every} shows all" in out
 
 
 def test_a_search_that_is_cut_begins_with_how_its_matches_are_spread(more, ask):
@@ -148,6 +148,14 @@ def test_a_search_that_is_cut_begins_with_how_its_matches_are_spread(more, ask):
     lines = ask("search", "jwt", "-n", "1").lines
     at = lines.index("The best 1 of them")
     assert {line.split()[0]: int(line.split()[-2]) for line in lines[3 : at - 1]} == counted
+
+
+def test_a_search_that_is_cut_shows_some_of_each_session(more, ask):
+    every = {hit["name"] for hit in items(ask("search", "jwt", "-n", "500", "--json"))}
+    assert len(every) > 1
+    lines = ask("search", "jwt", "-n", str(len(every))).lines
+    shown = [line for line in lines if line.endswith(" · 1 hit shown")]
+    assert {line.split()[0] for line in shown} == every
 
 
 def test_a_cut_in_json_has_the_number_of_matches_in_each_session(more, ask, monkeypatch):

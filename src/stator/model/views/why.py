@@ -7,7 +7,7 @@ commits; what was erased says so, and nothing is taken from prose: an agent's wo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -449,6 +449,17 @@ def call_reason(commit: Commit, *, path: str = "", approved: str = "", status: s
     return _base(commit, "call", text, detail=detail, status=status, effect=commit.effect)
 
 
+def failure_text(cause: str, said: str) -> str:
+    """Why a call failed, from the cause that is recorded and what came back: each thing once, without empty lines."""
+    said = said.strip()
+    if cause and said.startswith(cause):  # "Exit code 1", then what happened
+        said = said[len(cause) :].lstrip(" :\n")
+    if "\n" not in cause:  # some agents write a whole error in one line
+        cause = cause.replace("\\n", "\n")
+    told = ("\n".join(filter(None, map(str.strip, each.split("\n")))) for each in (cause, said))
+    return ": ".join(filter(None, told))
+
+
 def settled_by(commit: Commit) -> str:
     """Who settled a call that was in doubt, how, and how they knew."""
     who, why = commit.known("principal", ""), commit.known("why", "")
@@ -462,19 +473,6 @@ def commit_reason(commit: Commit) -> Reason:
         return said_reason(commit)
     text = " ".join(filter(None, [commit.kind.replace("_", " "), commit.tool, commit.status]))
     return _base(commit, "commit", text, detail=why_of(commit))
-
-
-def about(commit: Commit) -> str:
-    """What a call is about, to compare it with another of the same tool: its path, or how its command begins."""
-    given = commit.known("input", None)
-    if not isinstance(given, Mapping):
-        return ""
-    for field in ("file_path", "path", "filePath", "notebook_path"):
-        if isinstance(given.get(field), str):
-            return str(given[field])
-    command = given.get("command", given.get("cmd", ""))
-    words = command.split() if isinstance(command, str) else command
-    return " ".join(map(str, words[:2])) if isinstance(words, list) else ""
 
 
 def said_reason(commit: Commit) -> Reason:

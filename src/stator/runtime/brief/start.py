@@ -99,7 +99,11 @@ def _own_lines(store: StorePort, session: str) -> Iterator[ToldLine]:
     except NotFound:
         return
     if doubtful := to_settle(store, session):
-        more = f" (and {len(doubtful) - 1} more: stator calls)" if len(doubtful) > 1 else ""
+        more = (
+            f" (and {len(doubtful) - 1} more: stator calls {short(session)})"
+            if len(doubtful) > 1
+            else ""
+        )
         call = short(doubtful[-1].call)
         yield ToldLine(
             texts=(doubtful[-1].tool,), mark="in doubt, your call may or may not have happened:",

@@ -18,8 +18,9 @@ from stator.model.log.query import SessionRow
 from stator.model.records.types import CallRecord
 from stator.model.values.ids import short
 from stator.model.views.open_calls import DIED, unknown
+from stator.model.views.why import settled_by
 from stator.runtime.base.context import Context
-from stator.runtime.base.pages import find_entry
+from stator.runtime.base.pages import commit_at, find_entry
 from stator.runtime.driving.lifecycle import held
 from stator.runtime.views.as_read import as_read, to_settle
 from stator.runtime.views.refs import (
@@ -83,6 +84,23 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True):
     verdict: str
     commit: str
     seq: int
+    why: str = ""
+    """How the person knew, as they said."""
+
+
+class CallEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """How a call ended that is not in doubt, or not any more."""
+
+    session: str
+    name: str
+    call: str
+    tool: str
+    how: str
+    """`settled as done by ann: in the bank's log`, or `ended ok`."""
+    seq: int
+    at: int
+    """When, in µs."""
+    is_settled: bool
 
 
 def doubts(
@@ -107,6 +125,27 @@ def doubt_of(store: StorePort, call: str, *, session: str | None = None) -> Doub
     if not isinstance(record, CallRecord) or record.status != "in doubt":
         return None
     return _doubt(store, store.session(owner), record)
+
+
+def ended(store: StorePort, call: str, *, session: str | None = None) -> CallEnd | None:
+    """How the call of that id, or the end of one, ended; None while that is open."""
+    intent = find_call(store, call, session=session)
+    owner = session or intent.session
+    known = last_attempt(store, owner, intent)
+    if known is None or not known.outcome or known.status == "in doubt":
+        return None
+    outcome = commit_at(store, owner, known.outcome)
+    is_settled = outcome.kind == "settlement"
+    return CallEnd(
+        session=owner,
+        name=store.session(owner).record.name,
+        call=intent.call,
+        tool=intent.tool,
+        how=settled_by(outcome) if is_settled else f"ended {known.status}",
+        seq=outcome.seq,
+        at=outcome.when,
+        is_settled=is_settled,
+    )
 
 
 def _doubt(store: StorePort, row: SessionRow, record: CallRecord) -> Doubt:
@@ -186,6 +225,7 @@ def settle(
         verdict=verdict,
         commit=commit.id,
         seq=commit.seq,
+        why=why,
     )
 
 
@@ -249,12 +289,15 @@ def _settleable(store: StorePort, context: Context, row: SessionRow, intent: Com
 
 
 def _settled_already(store: StorePort, session: str, intent: Commit) -> WrongState:
+    found = ended(store, intent.call, session=session)
     known = last_attempt(store, session, intent)
-    status, where = (known.status, f" (@{known.outcome})") if known else ("over", "")
+    how = f"ended {known.status} (@{known.outcome})" if known else "ended over"
+    if found is not None and found.is_settled:
+        how += f", {found.how}"
     return WrongState(
-        f"{intent.tool} · call {short(intent.call)} is not in doubt: it ended {status}{where}",
+        f"{intent.tool} · call {short(intent.call)} is not in doubt: it {how}",
         hint=f"stator show {short(session)}:@{known.outcome}" if known and known.outcome else "",
         call=intent.call,
         session=session,
-        status=status,
+        status=known.status if known else "over",
     )

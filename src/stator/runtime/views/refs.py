@@ -280,7 +280,7 @@ def find_decision(store: StorePort, session: str, text: str) -> str:
     if not found:
         raise NotFound(
             f"no decision {text!r:.60} in session {session}",
-            hint="pass the id that decide returned; stator decisions lists them",
+            hint=f"pass the id that decide returned; stator decisions -s {short(session)} lists them",
             session=session,
         )
     if len(found) > 1:

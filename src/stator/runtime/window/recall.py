@@ -28,6 +28,7 @@ from stator.model.records.types import (
     Record,
 )
 from stator.model.values import canon
+from stator.model.values.ids import short
 from stator.model.values.json_text import shown
 from stator.model.window.compaction import (
     CHATTER,
@@ -309,7 +310,9 @@ def _unknown(store: StorePort, session: str, key: str) -> NotFound:
     for collection in EVICTED:
         known += [key_for(entry) for entry in store.entries(session, collection, limit=200)]
     near = difflib.get_close_matches(key, dict.fromkeys(known), NEAR, 0.5)
-    hint = f"near: {', '.join(near)}" if near else "stator evicted lists what left the view"
+    hint = (
+        f"near: {', '.join(near)}" if near else f"stator evicted {short(session)} lists what left"
+    )
     return NotFound(f"nothing to recall by {key!r:.80}", hint=hint, session=session, key=key)
 
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from stator.model.log.query import CallQuery, CallRow, Page
+from stator.model.log.query import PAGE_MAX, CallQuery, CallRow, Counts, Page
+from stator.runtime.base.pages import counts_of
 from stator.store.port import StorePort
 
 WAITS = "awaiting approval"
@@ -45,6 +46,17 @@ def precise(store: StorePort, rows: Sequence[CallRow]) -> list[CallRow]:
         else row
         for row in rows
     ]
+
+
+def known_counts(store: StorePort, session: str) -> Counts:
+    """How much a session holds, with the calls that did not end ok as they are known now: one that was settled as done
+    is none of them."""
+    counts = counts_of(store, session)
+    if not counts.failed:
+        return counts
+    query = CallQuery(session=session, statuses=FAILED)
+    failed = store.calls(query, limit=min(counts.failed, PAGE_MAX)).rows
+    return msgspec.structs.replace(counts, failed=len(failed))
 
 
 def statuses_of(status: str | None) -> tuple[str, ...]:

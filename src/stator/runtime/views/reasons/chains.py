@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -10,14 +10,17 @@ import msgspec
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Put, Version
 from stator.model.log.edges import edges_of
-from stator.model.log.query import CallQuery, KeyTouch
+from stator.model.log.query import KeyTouch
+from stator.model.log.shown_text import cut_short
 from stator.model.records.types import FileRecord, RevisionRecord, file_key
 from stator.model.views import why as reasons_of
 from stator.model.views.knowledge import CARRY
 from stator.model.views.why import NAMED, Reason, WhyAnswer, WhyTurn
 from stator.runtime.views.contents import range_patches
 from stator.runtime.views.file_changes import files_touched
+from stator.runtime.views.reasons.doubt_story import decisions_before
 from stator.runtime.views.reasons.lookup import Lookup
+from stator.runtime.views.reasons.repaired import repairs_in
 from stator.runtime.views.refs import last_attempt
 
 TOUCHES_MAX = 200
@@ -37,8 +40,10 @@ COUNTED_TURNS = 4
 """Turns of a file whose added and removed lines are counted without being asked for: contents are read for it."""
 EDITS_A_TURN = 4
 """A limit on edits is also one on turns: it is divided by this."""
-NEXT_CALLS = 50
-"""Calls after a failed one, among which the one is looked for that worked."""
+FAILED = ("error", "timeout", "denied")
+CAUSE_MAX = 180
+"""Characters of why a call failed."""
+REPAIRED, REPAIRS = "the same, and it worked", "the same, which this call repaired"
 
 Turns = dict[tuple[str, int], list[Reason]]
 
@@ -487,6 +492,8 @@ def call_answer(reading: Lookup, intent: Commit) -> WhyAnswer:
     cause = row.cause if row is not None else ""
     if inside[-1].kind == "settlement":
         cause = reasons_of.settled_by(inside[-1])
+    elif status in FAILED and inside[-1].kind == "outcome":
+        cause = cut_short(reasons_of.failure_text(cause, _returned(inside[-1])), CAUSE_MAX)
     made = reasons_of.call_reason(
         intent, approved="; ".join(filter(None, [approved, cause])), status=status
     )
@@ -498,13 +505,23 @@ def call_answer(reading: Lookup, intent: Commit) -> WhyAnswer:
         for each in inside[1:]
         if isinstance(record := reasons_of.put_of(each, "revisions"), RevisionRecord)
     ]
+    found += [
+        reasons_of.decision_reason(each)
+        for each in decisions_before(store, session, intent.turn, intent.seq)
+    ]
     found += _asked_for(reading, intent)
-    if status in ("error", "timeout", "denied"):
-        found += _repair(reading, intent)
+    found += _repairs(reading, intent)
     groups: Turns = {}
     for reason in found:
         _add(groups, reason)
     return _answer(reading, "call", intent.call, groups, [intent], more=False)
+
+
+def _returned(outcome: Commit) -> str:
+    """What came back from a call that failed."""
+    output = outcome.known("output", "")
+    message = output.get("message", "") if isinstance(output, Mapping) else output
+    return message if isinstance(message, str) else ""
 
 
 def _asked_for(reading: Lookup, intent: Commit) -> list[Reason]:
@@ -520,22 +537,17 @@ def _asked_for(reading: Lookup, intent: Commit) -> list[Reason]:
     return [reasons_of.said_reason(c) for c in [*([prompt] if prompt else []), *asked]]
 
 
-def _repair(reading: Lookup, intent: Commit) -> list[Reason]:
-    """The next call of the same tool about the same thing, in the same turn, that worked."""
-    row = reading.turn(intent.session, intent.turn)
-    if row is None:
-        return []
-    query = CallQuery(session=intent.session, tool=intent.tool, after=intent.seq)
-    rows = reading.store.calls(query, cursor=(row.last + 1,), limit=NEXT_CALLS).rows
-    about = reasons_of.about(intent)
-    for later in reversed([each for each in rows if each.turn == intent.turn]):
-        if later.status != "ok" or later.seq <= intent.seq:
-            continue
-        commit = reading.commit(intent.session, later.seq)
-        if about and reasons_of.about(commit) == about:
-            again = reasons_of.call_reason(commit, status="ok")
-            return [msgspec.structs.replace(again, detail="the same, and it worked")]
-    return []
+def _repairs(reading: Lookup, intent: Commit) -> list[Reason]:
+    """The call that repaired this one, or those that it repaired: in the same turn, by doing the same."""
+    found: list[Reason] = []
+    for good, repaired in repairs_in(reading.store, intent.session, intent.turn).items():
+        pairs = [(good, "ok", REPAIRED)] if intent.seq in repaired else []
+        if good == intent.seq:
+            pairs = [(seq, "error", REPAIRS) for seq in repaired]
+        for seq, status, how in pairs:
+            again = reasons_of.call_reason(reading.commit(intent.session, seq), status=status)
+            found.append(msgspec.structs.replace(again, detail=how))
+    return found
 
 
 def commit_answer(reading: Lookup, commit: Commit) -> WhyAnswer:

@@ -8,12 +8,18 @@ from typing import Protocol
 import msgspec
 
 from stator.model.log.commit import Commit
+from stator.model.log.delta import Put
 from stator.model.log.query import CallQuery, CallRow
+from stator.model.views.why import Reason, decision_reason, is_spoken, said_reason
 from stator.runtime.views.words import ModelWords, said_before
 from stator.store.port import StorePort
 
 LATER = 200
 """Later calls of the same tool that are compared with it."""
+DECISIONS = 3
+"""Decisions before a call that are given."""
+NEXT = 50
+"""Commits after a call among which the next words are looked for."""
 
 
 class AskedCall(Protocol):
@@ -38,6 +44,8 @@ class DoubtStory(msgspec.Struct, frozen=True, kw_only=True):
 
     prompt: Commit | None
     """The commit of the turn that it was made in: what was asked for."""
+    decisions: list[Reason]
+    """What was decided before it in the same turn, the newest last."""
     said: ModelWords | None
     """The words of the agent before it, in the same turn."""
     answer: Commit | None
@@ -46,6 +54,8 @@ class DoubtStory(msgspec.Struct, frozen=True, kw_only=True):
     """Later calls with the same arguments, in the same session; the oldest first."""
     followed: int
     """Commits of its session since."""
+    then: Reason | None
+    """What the agent said, or was asked, next."""
 
 
 def story_of(store: StorePort, doubt: AskedCall) -> DoubtStory:
@@ -58,11 +68,37 @@ def story_of(store: StorePort, doubt: AskedCall) -> DoubtStory:
     others = [row for row in later if row.call != doubt.call]
     return DoubtStory(
         prompt=turns[0].began if turns and doubt.turn else None,
+        decisions=[
+            decision_reason(one)
+            for one in decisions_before(store, doubt.session, doubt.turn, doubt.seq)
+        ],
         said=said_before(store, doubt.session, doubt.seq, doubt.turn),
         answer=_commit(store, doubt.session, own[0].outcome) if own else None,
         again=_same(store, doubt, others),
         followed=store.head(doubt.session).seq - doubt.seq,
+        then=_then(store, doubt),
     )
+
+
+def decisions_before(store: StorePort, session: str, turn: int, seq: int) -> list[Commit]:
+    """The last decisions of a turn before a seq, the last on each topic."""
+    turns = store.turns(session, after=turn - 1, upto=turn) if turn > 0 else []
+    if not turns:
+        return []
+    versions = store.versions(
+        session, after=turns[0].first - 1, upto=seq - 1, collections=("decisions",)
+    )
+    last = {version.key: version.seq for version in versions if isinstance(version.op, Put)}
+    seqs = sorted(set(last.values()))[-DECISIONS:]
+    return store.commits(session, seqs=seqs, limit=DECISIONS) if seqs else []
+
+
+def _then(store: StorePort, doubt: AskedCall) -> Reason | None:
+    """The first words after a call: an answer of the agent, or the next prompt."""
+    for commit in store.commits(doubt.session, after=doubt.seq, limit=NEXT):
+        if (commit.kind == "turn" or is_spoken(commit)) and (said := said_reason(commit)).text:
+            return said
+    return None
 
 
 def _same(store: StorePort, doubt: AskedCall, rows: list[CallRow]) -> list[CallRow]:

@@ -18,7 +18,7 @@ from stator.model.log.query import SessionQuery, check_limit
 from stator.model.log.shown_text import cut_short
 from stator.model.records.types import file_key
 from stator.model.values import paths
-from stator.model.values.ids import suffix_of
+from stator.model.values.ids import short, suffix_of
 from stator.model.views.why import (
     NAME_MAX,
     NAMED,
@@ -262,7 +262,7 @@ def _at(reading: Lookup, typed: str) -> Iterator[Commit]:
     if not 0 < seq <= reading.store.head(reading.session).seq:
         raise NotFound(
             f"no commit {typed} in session {reading.session}",
-            hint="stator log lists its commits",
+            hint=f"stator log {short(reading.session)} lists its commits",
             session=reading.session,
         )
     yield reading.commit(reading.session, seq)

@@ -14,12 +14,15 @@ from stator.model.log.query import PAGE_MAX, CallRow, Read, SessionRow, check_li
 from stator.model.records.types import CallStatus, Entry, FileRecord
 from stator.model.values.ids import short
 from stator.model.views.unplaced import Unplaced, calls_of
+from stator.model.views.why import settled_by
 from stator.runtime.base.one_answer import ahead
 from stator.runtime.base.pages import commit_at
 from stator.runtime.views.as_read import for_one_answer
 from stator.runtime.views.glance.calls import statuses_of
+from stator.runtime.views.reasons.repaired import repaired_by
 from stator.surfaces import web_addresses
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
+from stator.surfaces.cli.parts.output.tell_doubt import tell_of
 from stator.surfaces.cli.parts.page_addresses import print_addresses
 from stator.surfaces.cli.parts.question.question_scope import QuestionScope, scope_of
 from stator.surfaces.cli.render import documents, unplaced_items
@@ -28,7 +31,8 @@ from stator.surfaces.cli.render.record_line import value_of
 from stator.surfaces.cli.render.screen import Screen
 from stator.surfaces.cli.render.table import Column, report_cut, table
 from stator.surfaces.cli.render.times import listed
-from stator.surfaces.cli.render.turns.subject import base_of, subject_of
+from stator.surfaces.cli.render.turns.fold import NOT_FAILED, problem
+from stator.surfaces.cli.render.turns.subject import base_of, end, subject_of
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
@@ -69,6 +73,8 @@ INDENT = 12
 """Cells before a cause below its call."""
 SHOWN = {"awaiting approval": "waiting"}
 """Statuses that a list shows in fewer words."""
+TOLD_MAX = 200
+"""Cells of why a call ended as it did."""
 FILES_MAX = 100
 """Files of a session, those touched last, that say which folder its work is in."""
 STATUSES = get_args(CallStatus)
@@ -182,7 +188,9 @@ def _show(
         if waiting:
             screen.item({"unplaced": unplaced_items.all_as_json(waiting)})
         return
-    found = _read(scope.opened, rows)
+    # A list that is piped has one line for each call and one for why, no wider than a page.
+    room = TOLD_MAX if screen.is_terminal else screen.width - INDENT
+    found = _read(scope.opened, rows, room)
     if scope.view is None:
         found.sort(key=lambda one: -(one.when or 0))
     times, day = listed([one.when for one in found], scope.opened.now)
@@ -193,7 +201,7 @@ def _show(
     cells = [_cells(one, at, named=named) for one, at in zip(found, times, strict=True)]
     lines = list(table(COLUMNS, cells, screen.width))
     shown = [one.row for one in found]
-    if all(row.cause in line.plain for row, line in zip(shown, lines[1:], strict=True)):
+    if all(one.told in line.plain for one, line in zip(found, lines[1:], strict=True)):
         screen.lines(lines)
     else:
         for each in cells:
@@ -202,11 +210,15 @@ def _show(
             )
         lines = list(table(COLUMNS, cells, screen.width))
         screen.lines(lines[:1])
-        for row, line in zip(shown, lines[1:], strict=True):
+        for one, line in zip(found, lines[1:], strict=True):
             screen.line(line)
-            if row.cause:
-                screen.line(Line(f"{'':{INDENT}}").add(row.cause, "dim"), hang=INDENT)
-    screen.lines(_next(shown))
+            if one.told:
+                screen.line(Line(f"{'':{INDENT}}").add(one.told, "dim"), hang=INDENT)
+    if [row.status for row in shown] == ["in doubt"]:
+        screen.line()
+        tell_of(screen, scope.opened, shown[0].session, shown[0].call)
+    else:
+        screen.lines(_next(shown))
 
 
 def _next(rows: Sequence[CallRow]) -> Iterator[Line]:
@@ -226,6 +238,8 @@ class ListedCall(msgspec.Struct, frozen=True):
     session: SessionRow
     base: str
     """The folder of its session's work, below which paths are shown without it."""
+    told: str
+    """Why it ended as it did, and which call repaired it."""
 
     @property
     def when(self) -> int | None:
@@ -233,23 +247,46 @@ class ListedCall(msgspec.Struct, frozen=True):
         return self.intent.when if self.session.has_times else None
 
 
-def _read(opened: OpenedStore, rows: Sequence[CallRow]) -> list[ListedCall]:
-    """The calls of a list, with what is shown of them: read in one call of the store."""
+def _read(opened: OpenedStore, rows: Sequence[CallRow], room: int) -> list[ListedCall]:
+    """The calls of a list, with what is shown of them: read in one call of the store. `room` for why each ended so."""
     store = for_one_answer(opened.store.as_read)
     places: dict[str, list[int]] = {}
     for row in rows:
-        places.setdefault(row.session, []).append(row.seq)
+        wanted = filter(None, (row.seq, _explained(row)))
+        places.setdefault(row.session, []).extend(wanted)
     ahead(store, *(one for session, seqs in places.items() for one in _asks(session, seqs)))
     bases = {session: _base(store.entries(session, "files", limit=FILES_MAX)) for session in places}
+    failed = {(row.session, row.turn) for row in rows if row.status not in NOT_FAILED}
+    repaired = {turn: repaired_by(store, *turn) for turn in failed}
     return [
         ListedCall(
             row,
             commit_at(store, row.session, row.seq),
             store.session(row.session),
             bases[row.session],
+            _told(
+                row,
+                commit_at(store, row.session, seq) if (seq := _explained(row)) else None,
+                repaired.get((row.session, row.turn), {}).get(row.seq, 0),
+                room,
+            ),
         )
         for row in rows
     ]
+
+
+def _told(row: CallRow, outcome: Commit | None, repaired: int, room: int) -> str:
+    """Why a call ended as it did, in the words of `log`, and which call repaired it."""
+    why = row.cause
+    if outcome is not None:
+        why = settled_by(outcome) if outcome.kind == "settlement" else problem(outcome)
+    note = f"repaired by @{repaired}" if repaired else ""
+    return " · ".join(filter(None, (end(why, room - len(note) - 3 if note else room), note)))
+
+
+def _explained(row: CallRow) -> int:
+    """The commit that says why a call did not end ok; 0 if there is none."""
+    return 0 if row.status in NOT_FAILED else row.outcome
 
 
 def _asks(session: str, seqs: list[int]) -> Iterator[Read]:
@@ -273,7 +310,7 @@ def _cells(one: ListedCall, when: str, *, named: bool) -> list[Line | str]:
         Line(f"t{row.turn}", "dim"),
         Line(SHOWN.get(row.status, row.status), STATUS_STYLES.get(row.status, "")),
         f"{row.tool}({subject})",
-        row.cause,
+        one.told,
         Line(one.session.record.name if named else "", "dim"),
     ]
 

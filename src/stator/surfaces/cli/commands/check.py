@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from stator.errors import BadQuery, NotFound
 from stator.model.calls.vocabulary import Act
 from stator.model.records.types import PlanRecord
+from stator.model.values.ids import short
 from stator.runtime.base.ownership import require_own
 from stator.runtime.facade.view import SessionView
 from stator.runtime.replay.check import run_check
@@ -116,7 +117,9 @@ def _chosen(view: SessionView, name: str | None) -> list[PlanRecord]:
     ]
     if len(found) != 1:
         what = f"{len(found)} steps are called" if found else "no step is called"
-        raise NotFound(f"{what} {name!r:.80}", hint="stator state -c plan", session=view.id)
+        raise NotFound(
+            f"{what} {name!r:.80}", hint=f"stator state {short(view.id)} -c plan", session=view.id
+        )
     if not found[0].check:
         raise BadQuery(
             f"the step {found[0].step!r:.80} names no check",

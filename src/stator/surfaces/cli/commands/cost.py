@@ -12,10 +12,12 @@ import msgspec
 from stator.errors import BadQuery
 from stator.model.calls.costs import is_computed, names_money, plain
 from stator.model.log.query import SessionQuery, check_limit
+from stator.model.values.ids import short
 from stator.runtime.base.pages import matching
 from stator.runtime.views.as_read import prices_in
 from stator.runtime.views.glance import spend_groups
 from stator.runtime.views.glance.spend_groups import GroupName, SpendGroup
+from stator.runtime.views.glance.status import WEEK_US
 from stator.runtime.views.spend import tree
 from stator.runtime.views.spend_ledger import SessionSpend, SpendLedger
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
@@ -51,8 +53,8 @@ stator cost --by session --json | jq -r '[.name, .cost] | @tsv'
 LIMIT = 50
 SESSIONS_MAX = 1000
 """Sessions, those used last, that are summed up."""
-GLANCE = 5
-"""Groups of each kind that are shown where no kind is asked for."""
+GLANCE, FEW = 5, 8
+"""Groups of each kind that are shown where no kind is asked for; up to how many all of them are."""
 KINDS = ("day", "week", "month", "agent", "model", "project", "session")
 TIMES = ("day", "week", "month")
 """Kinds that are listed by time, the newest first; the others by cost."""
@@ -94,14 +96,19 @@ def cost(
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         scope = scope_of(opened, what, session=session, project=project, everywhere=everywhere)
         if scope.span is not None:
+            named = f" {short(scope.view.id)}" if scope.view is not None else ""
             raise BadQuery(
-                f"{scope.span!r:.40} is a part of a session; its turns: stator log --oneline"
+                f"{scope.span!r:.40} is a part of a session; its turns: stator log{named} --oneline"
             )
         floor = parse_since(since, opened.now) if since is not None else 0
-        found = _spent(scope, floor)
+        whole = _spent(scope, floor)
+        found = whole.since(floor)
+        if not found.spent and (ever := whole if not floor else _spent(scope, 0)).has_used:
+            _nothing_since(screen, scope, floor, ever)
+            return 0
         if not found.spent:
             return scope.report_empty(
-                "nothing was used", lambda wider: bool(_spent(wider, floor).spent)
+                "nothing was used", lambda wider: bool(_spent(wider, floor).since(floor).spent)
             )
         name = _names(opened)
         if json:
@@ -111,7 +118,7 @@ def cost(
         if by is not None:
             _by(screen, found, by, name[by], wanted, opened.now, asked=limit is not None)
         else:
-            screen.lines(_glance(found, name, screen.width, opened.now, scope))
+            screen.lines(_glance(found, name, screen.width, opened.now, scope, is_all=not floor))
         if found.is_cut:
             words = f"only the {SESSIONS_MAX:,} sessions used last are counted; for all: stator sql"
             screen.line(Line(f"… {words}", "dim"))
@@ -124,6 +131,21 @@ class Spent(msgspec.Struct, frozen=True):
     spent: list[SessionSpend]
     is_cut: bool = False
     """Whether there are more sessions than were read."""
+
+    @property
+    def has_used(self) -> bool:
+        return any(part.spend for one in self.spent for part in one.parts)
+
+    def since(self, floor: int) -> Spent:
+        """What of it was spent since the day of a time; all of it if that is 0."""
+        if not floor:
+            return self
+        first = times.day(floor)
+        parted = (
+            SessionSpend(one.row, [part for part in one.parts if part.day >= first])
+            for one in self.spent
+        )
+        return Spent([one for one in parted if one.parts], self.is_cut)
 
     def label(self, by: str, name: str, now: int) -> str:
         """A group as people call it."""
@@ -141,6 +163,7 @@ class Spent(msgspec.Struct, frozen=True):
 
 
 def _spent(scope: QuestionScope, floor: int) -> Spent:
+    """What the sessions in scope spent that were used since a time, each as a whole."""
     store = scope.opened.store.as_read
     if scope.view is not None:
         ids, is_cut = tree(store, scope.view.id), False
@@ -150,15 +173,7 @@ def _spent(scope: QuestionScope, floor: int) -> Spent:
         )
         ids = [row.id for row in islice(rows, SESSIONS_MAX + 1)]
         is_cut = len(ids) > SESSIONS_MAX
-    spent = SpendLedger(times.day, prices_in(store)).read(store, ids[:SESSIONS_MAX])
-    if floor:
-        first = times.day(floor)
-        spent = [
-            SessionSpend(one.row, [part for part in one.parts if part.day >= first])
-            for one in spent
-        ]
-        spent = [one for one in spent if one.parts]
-    return Spent(spent, is_cut)
+    return Spent(SpendLedger(times.day, prices_in(store)).read(store, ids[:SESSIONS_MAX]), is_cut)
 
 
 def _names(opened: OpenedStore) -> dict[str, GroupName]:
@@ -197,7 +212,9 @@ def _heading(screen: Screen, scope: QuestionScope, found: Spent, now: int) -> No
     whole = spend_groups.summed(found.spent)
     line = Line(scope.shown, "title").add(" · ", "dim").add("cost", "bold")
     days = sorted({part.day for one in found.spent for part in one.parts if part.day})
-    line.add(f" · {count(whole.sessions, 'session')}", "dim")
+    line.add(f" · {count(whole.sessions - whole.silent, 'session')}", "dim")
+    if whole.silent:
+        line.add(f" ({whole.silent:,} more without recorded usage)", "dim")
     if days:
         first, last = (_time("day", day, now) for day in (days[0], days[-1]))
         if first.endswith(days[0][:4]) and not last.endswith(days[-1][:4]):
@@ -212,9 +229,25 @@ def _heading(screen: Screen, scope: QuestionScope, found: Spent, now: int) -> No
         for one in found.spent
     )
     if lacking:
-        words = f"{lacking:,} of {count(whole.sessions, 'session')} used tokens of unknown price"
+        words = f"{lacking:,} of {count(whole.sessions - whole.silent, 'session')} used tokens of unknown price"
         screen.line(Line(f"{words}; prices: stator.toml", "dim"))
     screen.line()
+
+
+def _nothing_since(screen: Screen, scope: QuestionScope, floor: int, ever: Spent) -> None:
+    """Say that nothing was used since a time, and what was used before."""
+    whole = spend_groups.summed(ever.spent)
+    whole.sessions -= whole.silent
+    if screen.json:
+        screen.item({"nothing": {"since": floor, "all_time": _as_json(whole, "all", "")}})
+        return
+    since = _time("day", times.day(floor), scope.opened.now)
+    named = f" {short(scope.view.id)}" if scope.view is not None else ""
+    command = f"stator cost{named}{' --everywhere' if scope.everywhere else ''}"
+    price = amounts.money(whole.spend)
+    used = price if price != amounts.UNKNOWN else amounts.tokens_in_words(whole.spend)
+    words = f"nothing was used since {since} in {scope.shown}; all time: {used} ({command})"
+    screen.line(Line(words), hang=2)
 
 
 def _glance(
@@ -223,19 +256,38 @@ def _glance(
     width: int,
     now: int,
     scope: QuestionScope,
+    *,
+    is_all: bool,
 ) -> Iterator[Line]:
-    """The most of each kind, below each other in one table."""
-    rows: list[list[Line | str]] = []
-    kinds = ["day", "agent", *(["project"] if scope.everywhere else []), "model", "session"]
+    """All of it and what was used lately, then the most of each kind, below each other in one table."""
+    rows = list(_lately(spent, now)) if is_all else []
+    kinds = ["model", "agent", *(["project"] if scope.everywhere else []), "day", "session"]
     for by in kinds:
         found = _ordered(spent.spent, by, name[by])
         if len(found) < 2 and by not in ("day", "model"):
             continue
-        more = f"  of {len(found):,}: --by {by}" if len(found) > GLANCE else ""
+        most = len(found) if by not in TIMES and len(found) <= FEW else GLANCE
+        more = f"  of {len(found):,}: --by {by}" if len(found) > most else ""
         rows.append([Line(by, "title").add(more, "dim"), *[""] * len(COLUMNS)])
-        rows += [_cells(one, by, f"  {spent.label(by, one.name, now)}") for one in found[:GLANCE]]
+        rows += [_cells(one, by, f"  {spent.label(by, one.name, now)}") for one in found[:most]]
     for line in table((_first("BY"), *COLUMNS), rows, width):
         yield line.trimmed()
+
+
+def _lately(spent: Spent, now: int) -> Iterator[list[Line | str]]:
+    """The total, and what of it is of this week, which is the last seven days, and of today."""
+    week = now - WEEK_US
+    yield _sum_cells("total", spent)
+    yield _sum_cells(f"this week, since {_time('day', times.day(week), now)}", spent.since(week))
+    yield _sum_cells("today", spent.since(now))
+
+
+def _sum_cells(named: str, spent: Spent) -> list[Line | str]:
+    whole = spend_groups.summed(spent.spent)
+    if not whole.spend:
+        return [Line(named, "title"), "0", "", "", Line("nothing", "dim")]
+    whole.sessions -= whole.silent
+    return [Line(named, "title"), *_cells(whole, "", "")[1:]]
 
 
 def _by(

@@ -11,6 +11,7 @@ from stator.model.log.commit import Commit
 from stator.model.log.query import CallQuery, CallRow, check_limit
 from stator.model.records.tables import KINDS, QUIET
 from stator.model.records.types import FileRecord
+from stator.model.values.ids import short
 from stator.model.views.unplaced import Unplaced
 from stator.runtime.base.costs import model_in
 from stator.runtime.base.watch import LAST_S
@@ -237,7 +238,8 @@ class _Turns:
         if turn.is_turn:
             screen.line(layout.heading(turn, screen.width, self.now, times=self.times))
         if turn.cut:
-            screen.line(Line(f"    … earlier lines: stator log t{turn.turn}", "dim"))
+            whole = f"stator log {short(self.view.id)} t{turn.turn}"
+            screen.line(Line(f"    … earlier lines: {whole}", "dim"))
         self._count_lines(turn)
         edits = self._edits(turn) if patch else {}
         placed = layout.rows(

@@ -112,7 +112,7 @@ def _show(screen: Screen, view: SessionView, opened: OpenedStore) -> None:
     screen.line(heading(view, opened, room=screen.cut))
     screen.lines(_status(view, found, opened))
     screen.lines(_calls(found, opened.now), hang=4)
-    screen.lines(plan_section(found.plan, done_too=1))
+    screen.lines(plan_section(found.plan, view.id, done_too=1))
     screen.lines(section("Pending", found.pending))
     screen.lines(_files(found.files))
     screen.line()

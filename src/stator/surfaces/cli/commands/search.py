@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from stator.index_files import keeps_index
@@ -56,6 +56,8 @@ TURN = 5
 DAY = 86_400_000_000
 SESSIONS_MAX = 15
 """Sessions that are listed of those with matches."""
+LEAST = 3
+"""Matches of each session that are shown, as far as there is room."""
 NAME_LEAST = 16
 """Cells of the name above the matches of a session, at least."""
 SPREAD = (
@@ -134,6 +136,13 @@ def search(
         whole = None
         if len(found) > wanted:
             whole = spread(opened.store.port, opened.store.context, asked, **chosen(scope))
+            if not json:
+
+                def best_of(session: str, most: int) -> list[Hit]:
+                    within = {**chosen(scope), "project": None, "session": session}
+                    return opened.store.search(asked, limit=most, **within)
+
+                found = _some_of_each(found, whole, wanted, best_of)
         _show(screen, scope, found, wanted, whole, asked=limit is not None)
         if not keeps_index(opened.store.port):
             note("cannot write a search index beside this store, so each search reads all of it")
@@ -144,6 +153,29 @@ def search(
                 return 0
             return scope.report_empty("no matches", lambda wider: bool(find(wider, 1)))
     return 0
+
+
+def _some_of_each(
+    best: list[Hit], whole: Spread, wanted: int, best_of: Callable[[str, int], list[Hit]]
+) -> list[Hit]:
+    """As many matches as are wanted: the best of all, but some of each session, so that none is lost behind others.
+    Only the best if they are too few for that."""
+    sessions = [row.id for row, _ in whole.sessions]
+    if not _has_room(whole, wanted):
+        return best
+    least = max(1, min(LEAST, wanted // len(sessions)))
+    kept: list[Hit] = []
+    for session in sessions:
+        own = [hit for hit in best[:wanted] if hit.session == session][:least]
+        kept += own if len(own) == least else best_of(session, least)
+    rest = [hit for hit in best if hit not in kept][: max(0, wanted - len(kept))]
+    order = [hit for hit in best if hit in kept or hit in rest]
+    return order + [hit for hit in kept if hit not in order]
+
+
+def _has_room(whole: Spread, wanted: int) -> bool:
+    """Whether each session with matches can have one."""
+    return 1 < len(whole.sessions) <= min(wanted, SESSIONS_MAX)
 
 
 def _show(
@@ -171,15 +203,23 @@ def _show(
         scope.head(screen, f"{more}{matches:,} {words} in {count(sessions, 'session')}")
     if whole is not None and len(whole.sessions) > 1:
         _show_spread(screen, whole, scope)
-        screen.line(Line(f"The best {wanted:,} of them", "title"))
+        spread_out = f"{wanted:,} of them: the best, and some of each session"
+        title = spread_out if _has_room(whole, wanted) else f"The best {wanted:,} of them"
+        screen.line(Line(title, "title"))
         screen.line()
     screen.lines(
         _lines(shown, projects=scope.everywhere, is_cut=whole is not None, width=screen.width)
     )
     if whole is not None:
-        most = min(wanted * 2, PAGE_MAX)
-        screen.line(Line(f"… {matches - wanted:,} more matches; show them with -n {most}", "dim"))
+        screen.line(Line(f"… {matches - len(shown):,} more matches; {_all(whole, wanted)}", "dim"))
     screen.lines(_hint(shown))
+
+
+def _all(whole: Spread, wanted: int) -> str:
+    """How to see the matches that are not shown."""
+    if whole.is_whole and whole.matches <= PAGE_MAX:
+        return f"-n {whole.matches} shows all"
+    return f"-n {min(wanted * 2, PAGE_MAX)} shows more"
 
 
 def _show_spread(screen: Screen, whole: Spread, scope: QuestionScope) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as jsons
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -15,19 +14,18 @@ from stator.model.values.ids import short
 from stator.runtime.driving import settlement
 from stator.runtime.driving.settlement import Verdict
 from stator.runtime.views.glance.overview import waiting_calls
-from stator.runtime.views.reasons.doubt_story import story_of
 from stator.surfaces.cli.exits import FINDING
 from stator.surfaces.cli.parts.confirm import agreed, can_ask
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, open_to_write
+from stator.surfaces.cli.parts.output.tell_doubt import tell
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen, note
+from stator.surfaces.cli.render.times import stamp
 from stator.surfaces.cli.render.waiting_calls import (
-    HANG,
-    NEXT,
     as_json,
     call_text,
     doubt_lines,
-    story_lines,
+    older_words,
 )
 
 if TYPE_CHECKING:
@@ -71,7 +69,8 @@ def settle(
     """Record whether a call in doubt happened.
 
     A verdict without a call is about the only call in doubt of this project: it is shown, and on a terminal you are
-    asked; elsewhere add --yes. If there are several, name one.
+    asked; elsewhere add --yes. If there are several, name one. A call without a verdict shows all that is known of
+    it; the exit code is then 1 while it is in doubt, and 0 once it is settled.
 
     Parameters
     ----------
@@ -94,8 +93,11 @@ def settle(
         call = _only_one(session, everywhere, store, (given or ["done"])[0], yes=yes, json=json)
         if call is None:
             return 0
-    if not given and value is None and _show_doubt(call, session, store, json=json):
-        return FINDING
+    if not given and value is None:
+        if _show_doubt(call, session, store, json=json):
+            return FINDING
+        if _show_ended(call, session, store, json=json):
+            return 0
     if len(given) != 1:
         raise BadQuery(
             "use exactly one of --done, --not-done and --run-again",
@@ -118,7 +120,8 @@ def settle(
         else:
             line = Line("settled: ").add(found.tool, "bold").add(f" {found.verdict} · call ")
             line.add(short(found.call), "id").add(f" · {found.name} ", "dim")
-            screen.line(line.add(f"@{found.seq}", "id"))
+            line.add(f"@{found.seq}", "id")
+            screen.line(line.add(f" · because {found.why}" if found.why else ""))
     return 0
 
 
@@ -166,8 +169,7 @@ def _only_one(
         if json or not can_ask():
             raise BadQuery(f"name the call, or add --yes: {about} is in doubt", hint=command)
         with Screen(pager=False) as screen:
-            story = story_of(opened.store.as_read, first)
-            screen.lines(story_lines(first, story, opened.now, is_asked=True), hang=HANG)
+            tell(screen, opened, first, is_asked=True)
     if agreed(f"Settle it as {verdict}?", json=json):
         return first.call
     note("nothing was settled")
@@ -185,13 +187,16 @@ def _list(
             if json:
                 screen.item(as_json(item))
             elif len(found) == 1:
-                _tell(screen, opened, item)
+                tell(screen, opened, item)
             else:
                 screen.lines(doubt_lines(item), hang=4)
+        wider = " --everywhere" if everywhere else ""
+        more = f"{older_words(older)}: stator calls --open{wider}" if older else ""
         if not found:
             where = "" if everywhere or one else " in this project"
-            more = f"; {older:,} older: stator calls --open" if older else ""
-            return opened.report_empty(f"no call is in doubt{where}{more}")
+            return opened.report_empty(f"no call is in doubt{where}{more and f'; older: {more}'}")
+        if more and not json:
+            screen.lines(["", Line(f"older: {more}", "dim")])
     return 0
 
 
@@ -217,22 +222,23 @@ def _show_doubt(call: str, session: str | None, store: str | None, *, json: bool
         if json:
             screen.item(as_json(found))
         else:
-            _tell(screen, opened, found)
+            tell(screen, opened, found)
     return True
 
 
-def _tell(screen: Screen, opened: OpenedStore, found: settlement.Doubt) -> None:
-    """All that is known of a call in doubt."""
-    story = story_of(opened.store.as_read, found)
-    screen.lines(story_lines(found, story, opened.now), hang=HANG)
-    screen.lines(_for_its_agent(opened, found.session))
-
-
-def _for_its_agent(opened: OpenedStore, session: str) -> Iterator[Line]:
-    """How to inform an agent that keeps its own transcript about a call in doubt."""
-    from stator.surfaces.cli.parts.output.write_transcript import AGENTS  # takes time to load
-
-    sources = {source for source, _ in opened.store.read(session).record.aliases}
-    for agent in sorted(sources & set(AGENTS))[:1]:
-        yield Line(f"{NEXT}Or write a transcript that marks it in doubt:", "dim")
-        yield Line(f"{NEXT}  stator export --as {agent} {short(session)}")
+def _show_ended(call: str, session: str | None, store: str | None, *, json: bool) -> bool:
+    """Say how a call ended that is not in doubt, or not any more; whether it ended."""
+    with open_to_read(store) as opened, Screen(json=json) as screen:
+        one = opened.session(session).id if session is not None else None
+        found = settlement.ended(opened.store.as_read, call, session=one)
+        if found is None:
+            return False
+        if json:
+            screen.document("stator.ended/1", msgspec.structs.asdict(found))
+            return True
+        line = Line(f"{'already ' if found.is_settled else 'not in doubt: it '}{found.how}", "bold")
+        screen.line(line.add(f" · {stamp(found.at)}", "dim").add(f" @{found.seq}", "id"))
+        line = Line(found.tool).add(" · call ", "dim").add(short(found.call), "id")
+        line.add(f" of {found.name}", "dim")
+        screen.line(line.add(f" · stator show {short(found.call)}", "dim"))
+    return True

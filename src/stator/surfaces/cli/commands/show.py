@@ -24,6 +24,7 @@ from stator.runtime.views.derivation import reach
 from stator.runtime.views.glance.listed import cost
 from stator.runtime.views.refs import last_attempt
 from stator.surfaces.cli.parts.open_store import OpenedStore, heading, open_to_read
+from stator.surfaces.cli.parts.output.tell_doubt import tell_of
 from stator.surfaces.cli.parts.page_addresses import of_position, print_addresses
 from stator.surfaces.cli.render import amounts, documents, record_line, unplaced_items, wire
 from stator.surfaces.cli.render.detail import INTERNAL, TOLD, changes, fields, shows_edit
@@ -153,8 +154,7 @@ def _commit(screen: Screen, view: SessionView, commit: Commit, opened: OpenedSto
         line = Line("ended ", "dim").status(became.status)
         screen.line(line.add(f" — {how}" if (how := _how(view, became)) else ""))
         if became.status == "in doubt":
-            settle = f"stator settle {short(became.call)}"
-            screen.line(Line(f"all about it, and how to settle it: {settle}", "dim"))
+            tell_of(screen, opened, view.id, became.call)
     where = f"t{commit.turn} of " if commit.turn else ""
     screen.line(Line(f"{stamp(commit.when)} · {where}{view.name} {short(view.id)}", "dim"))
     screen.line()
@@ -228,7 +228,7 @@ def _session(screen: Screen, view: SessionView, opened: OpenedStore) -> None:
     screen.lines(_turns(view))
     screen.lines(section("Decisions in force", view.entries("decisions", limit=DECISIONS)))
     plan = sorted(view.entries("plan"), key=lambda entry: getattr(entry.record, "order", 0))
-    screen.lines(plan_section(plan))
+    screen.lines(plan_section(plan, view.id))
     screen.lines(section("Pending", view.entries("pending")))
     screen.lines(section("Tags", view.entries("tags")))
 
@@ -341,7 +341,7 @@ def _turns(view: SessionView) -> Iterator[Line]:
         yield line.extend(record_line.of_commit(commit)) if commit is not None else line
 
 
-def plan_section(plan: list[Entry], *, done_too: int = 0) -> Iterator[Line]:
+def plan_section(plan: list[Entry], session: str, *, done_too: int = 0) -> Iterator[Line]:
     """The steps that are not done, those that are only claimed to be last; of the others the last `done_too`."""
     steps = Counter(getattr(entry.record, "status", "") for entry in plan)
     claimed = f", {steps['claimed']} claimed" if steps["claimed"] else ""
@@ -350,7 +350,8 @@ def plan_section(plan: list[Entry], *, done_too: int = 0) -> Iterator[Line]:
     shown = left or plan[len(plan) - done_too :]
     yield from section(f"Plan ({steps['done']} of {len(plan)} done{claimed})", shown[:STEPS_SHOWN])
     if len(shown) > STEPS_SHOWN:
-        more = f"  … and {len(shown) - STEPS_SHOWN} more: stator state -c plan"
+        whole = f"stator state {short(session)} -c plan"
+        more = f"  … and {len(shown) - STEPS_SHOWN} more: {whole}"
         yield Line(more, "dim")
 
 

@@ -189,9 +189,11 @@ def _needs(screen: Screen, found: ProjectStatus, now: int, *, everywhere: bool) 
             Line(f"  … {more:,} more{unread if found.not_looked else ''}: stator top", "dim")
         )
     if found.old_doubts:
+        from stator.surfaces.cli.render.waiting_calls import older_words  # most projects have none
+
         wider = " --everywhere" if everywhere else ""
         screen.line(
-            Line(f"  older: {found.old_doubts:,} in doubt   stator calls --open{wider}", "dim")
+            Line(f"  older: {older_words(found.old_doubts)}   stator calls --open{wider}", "dim")
         )
 
 

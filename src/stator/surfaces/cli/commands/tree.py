@@ -76,7 +76,8 @@ def tree(
         scope = scope_of(opened, (), session=None, project=project, everywhere=everywhere)
         if what or session is not None:
             scope_of(opened, what, session=session, project=project, everywhere=everywhere)
-            view = opened.whole(what, session, f"stator log {' '.join(what)} shows it")
+            words = " ".join([*([session] if session else []), *what])
+            view = opened.whole(what, session, f"stator log {words} shows it")
             found, marked = view.tree(limit=wanted), view.id
         else:
             found = project_tree(

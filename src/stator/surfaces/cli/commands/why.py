@@ -12,6 +12,7 @@ from stator.model.views.why import LATER, Looked, Reason, Why, WhyAnswer, WhyTur
 from stator.runtime.views.reasons.why import ask
 from stator.runtime.views.refs import with_session
 from stator.surfaces.cli.parts.open_store import open_to_read
+from stator.surfaces.cli.parts.output.tell_doubt import tell_of
 from stator.surfaces.cli.parts.page_addresses import of_reasons, print_addresses
 from stator.surfaces.cli.parts.question.question_scope import QuestionScope, scope_of
 from stator.surfaces.cli.parts.question.typed_path import recorded_places
@@ -110,7 +111,10 @@ def why(
             for place, answer in enumerate(found.answers):
                 if place:
                     screen.line()
-                _show(screen, answer, found.looked)
+                if answer.kind == "call" and _is_in_doubt(answer):
+                    tell_of(screen, opened, answer.turns[0].session, answer.name)
+                else:
+                    _show(screen, answer, found.looked)
         if not found.answers:
             return _report_nothing(scope, found)
     return 0
@@ -127,6 +131,10 @@ def _asked(scope: QuestionScope, thing: str, most: int, *, hunks: bool = False) 
         folder=scope.opened.store.context.root,
         hunks=hunks,
     )
+
+
+def _is_in_doubt(answer: WhyAnswer) -> bool:
+    return any(one.call == answer.name and one.status == "in doubt" for one in answer)
 
 
 def _report_nothing(scope: QuestionScope, found: Why) -> int:
@@ -257,11 +265,7 @@ def _place(reasons: Iterable[Reason]) -> str:
 
 
 def _decision(reason: Reason) -> Line:
-    line = _labelled("decided", "bold").add(f"{reason.topic}: " if reason.topic else "", "bold")
-    line.add(brief(reason.text))
-    line.add(f", over {', '.join(reason.over)}" if reason.over else "")
-    line.add(f" (chosen by the {reason.by})" if reason.by else "", "dim")
-    line.add(f" — {brief(reason.detail)}" if reason.detail else "", "dim")
+    line = _labelled("decided", "bold").extend(record_line.of_decision(reason))
     line.add(f" · {reason.status}" if reason.status else "", "dim")
     return _trusted(line, reason).add(_place([reason]), "id")
 

@@ -30,6 +30,7 @@ from stator.model.records.types import (
 from stator.model.sessions.lifecycle import AFTER_CLOSE, split_cause
 from stator.model.values import canon
 from stator.model.values.ids import short
+from stator.model.views.why import Reason
 from stator.surfaces.cli.render.escape import LINE_MAX
 from stator.surfaces.cli.render.lines import STATUS_STYLES, Line
 
@@ -56,7 +57,7 @@ def value_of(commit: Commit, name: str) -> Any:
     if isinstance(item, Gone):
         return gone(item.by)
     if isinstance(item, Large):
-        return f"({size(item.size)}: stator show @{commit.seq})"
+        return f"({size(item.size)}: stator show {short(commit.session)}:@{commit.seq})"
     try:
         return commit.value(name, "")
     except StatorError as error:
@@ -161,6 +162,14 @@ def of_record(record: Record) -> Line:
     for words, role in pieces:
         line.add(words, _ROLES[role].get(words, "") if role in _ROLES else role)
     return line
+
+
+def of_decision(reason: Reason) -> Line:
+    """A decision as a reason: `payment: pay by transfer, over card — ACME takes no cards`."""
+    line = Line(f"{reason.topic}: " if reason.topic else "", "bold").add(brief(reason.text))
+    line.add(f", over {', '.join(reason.over)}" if reason.over else "")
+    line.add(f" (chosen by the {reason.by})" if reason.by else "", "dim")
+    return _because(line, brief(reason.detail) if reason.detail else "")
 
 
 def _because(line: Line, why: str) -> Line:
@@ -389,7 +398,9 @@ def _files(commit: Commit) -> Line:
 def _put(commit: Commit, n: int, op: Put) -> Line:
     item = commit.content.get(put_item(n))
     if isinstance(item, Large):
-        return Line(f"({size(item.size)}: stator show @{commit.seq})", "dim")
+        return Line(
+            f"({size(item.size)}: stator show {short(commit.session)}:@{commit.seq})", "dim"
+        )
     return of_record(op.record)
 
 

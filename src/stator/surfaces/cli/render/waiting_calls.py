@@ -57,6 +57,12 @@ def doubt_lines(found: Doubt, *, named: bool = True) -> Iterator[Line]:
     )
 
 
+def older_words(older: int) -> str:
+    """What the doubts are that nobody is asked about, because they are history."""
+    calls = record_line.count(older, "call")
+    return f"{calls} of imported sessions {'has' if older == 1 else 'have'} no known outcome"
+
+
 def story_lines(
     found: Doubt, story: DoubtStory, now: int, *, is_asked: bool = False
 ) -> Iterator[Line]:
@@ -70,6 +76,9 @@ def story_lines(
     yield _told("began", f"{when}; {found.cause}")
     if story.prompt is not None:
         yield _told("asked", record_line.brief(record_line.value_of(story.prompt, "input")))
+    for place, one in enumerate(story.decisions):
+        line = _told("" if place else "decided", "").extend(record_line.of_decision(one))
+        yield line.add(f"  @{one.seq}", "id")
     if story.said is not None:
         yield _told("said", record_line.brief(story.said.text)).add(f"  @{story.said.seq}", "id")
     yield from _input(found.arguments)
@@ -78,6 +87,9 @@ def story_lines(
         if output:
             yield _told("returned", output).add(f"  @{story.answer.seq}", "id")
     yield _told("since", _since(story))
+    if (then := story.then) is not None:
+        label = "next said" if then.kind == "said" else "next ask"
+        yield _told(label, record_line.brief(then.text)).add(f"  @{then.seq}", "id")
     if is_asked:
         return
     call = short(found.call)

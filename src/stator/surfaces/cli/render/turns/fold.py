@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from stator.model.calls.argument_names import PATHS
 from stator.model.calls.costs import Prices
 from stator.model.log.commit import CONTINUED, Commit
 from stator.model.log.delta import Put
@@ -19,11 +20,11 @@ from stator.model.log.query import CallRow
 from stator.model.records.tables import QUIET
 from stator.model.records.types import ChildRecord, FileRecord, RevisionRecord
 from stator.model.sessions.lifecycle import AFTER_CLOSE, split_cause
+from stator.model.views.why import failure_text
 from stator.surfaces.cli.render import record_line
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import brief, value_of
 from stator.surfaces.cli.render.turns.subject import (
-    PATHS,
     CallSubject,
     lines_changed,
     net,
@@ -190,7 +191,7 @@ class _Folder:
         """Say on each call that worked which earlier failure it repaired."""
         if all(item.status in NOT_FAILED for item in calls):
             return
-        from stator.surfaces.cli.render.turns.repairs import repairs  # most turns have no failure
+        from stator.runtime.views.reasons.repaired import repairs  # most turns have no failure
 
         intents = {one.seq: one for one in self.commits if one.kind == "call"}
         ended = [item for item in calls if item.status not in ("started", "running")]
@@ -241,7 +242,7 @@ class _Folder:
             item.more = self._more(given, outcome)
             item.is_uncounted = not item.more and outcome is not None and bool(_written(outcome))
         elif outcome is not None:
-            item.remark = _problem(outcome)
+            item.remark = problem(outcome)
             if settled is not None:
                 item.remark = f"was {outcome.status}: {item.remark}".rstrip(": ")
         elif row is not None:
@@ -269,7 +270,7 @@ class _Folder:
         return LogItem(
             seq=commit.seq, at=commit.when, label=_tool(commit.tool), style="bold",
             text=Line("outcome of an earlier call", "dim"), status=commit.status or "",
-            remark="" if commit.status == "ok" else _problem(commit), outcome=commit.seq,
+            remark="" if commit.status == "ok" else problem(commit), outcome=commit.seq,
         )  # fmt: skip
 
     def _entry(self, commit: Commit) -> list[LogItem]:
@@ -373,13 +374,11 @@ def _tool(name: str) -> str:
     return name.rpartition("__")[2] or name
 
 
-def _problem(outcome: Commit) -> str:
+def problem(outcome: Commit) -> str:
     """Why a call did not end ok, on one line."""
     output = value_of(outcome, "output")
     message = output.get("message", "") if isinstance(output, Mapping) else output
-    said = brief(message).strip() if message not in ("", None) else ""
+    said = message if isinstance(message, str) else brief(message)
     late, cause = split_cause(outcome.cause)
-    if cause and said.startswith(cause):  # "Exit code 1 ⏎ what happened"
-        said = said[len(cause) :].lstrip(" ⏎:")
-    problem = ": ".join(part for part in (cause, said) if part)
-    return " · ".join(part for part in (problem, AFTER_CLOSE if late else "") if part)
+    told = brief(failure_text(cause, said))
+    return " · ".join(part for part in (told, AFTER_CLOSE if late else "") if part)

@@ -116,12 +116,17 @@ def _text(item: LogItem, room: int) -> Line:
         kept = max(int(room * SUBJECT_PART), room - cells(item.remark) - 3)
         line = Line(item.subject.fitted(kept))
         return line.add(" — ", "dim").add(end(item.remark, max(1, room - line.width - 3)))
-    repairs = f"repairs @{item.repairs[-1]}" if item.repairs else ""
+    repairs = _repairs(item)
     more = "".join(f"  {part}" for part in (repairs, item.more) if part)
     if repairs and cells(item.subject.words) + cells(more) > room:  # a result gives way to it
         more = f"  {repairs}"
     line = Line(item.subject.fitted(room - cells(more) if cells(more) < room // 2 else room))
     return line.add(more, "dim") if line.width + cells(more) <= room else line
+
+
+def _repairs(item: LogItem) -> str:
+    """Which failures a call repaired: `repairs @362, @379`."""
+    return f"repairs {', '.join(f'@{seq}' for seq in item.repairs)}" if item.repairs else ""
 
 
 def sum_line(turn: TurnFold) -> Line:

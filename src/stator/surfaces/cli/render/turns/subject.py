@@ -9,15 +9,10 @@ import posixpath
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from stator.model.calls.argument_names import COMMANDS, PATHS, SOUGHT
 from stator.surfaces.cli.render.lines import cells, take
 from stator.surfaces.cli.render.record_line import arguments, brief
 
-COMMANDS = ("command", "cmd", "script")
-PATHS = (
-    "file_path", "path", "filePath", "filepath", "filename", "file", "absolute_path", "target_file",
-    "notebook_path", "dir_path", "directory",
-)  # fmt: skip
-SOUGHT = ("pattern", "query", "regex", "search")
 ABOUT = ("url", "uri", "description", "subject", "title", "question")
 BODIES = frozenset(
     "content contents text file_text new_string old_string new_str old_str newText oldText newString"
