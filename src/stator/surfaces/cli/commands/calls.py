@@ -183,7 +183,7 @@ def _show(
     waiting: Sequence[Unplaced],
 ) -> None:
     if screen.json:
-        for one in _read(scope.opened, rows):
+        for one in _read(scope.opened, rows, TOLD_MAX):
             screen.item({**documents.call(one.row), "happened": one.when})
         if waiting:
             screen.item({"unplaced": unplaced_items.all_as_json(waiting)})

@@ -110,17 +110,15 @@ def search(
     asked = " ".join([*map(_as_term, words or ()), *map(_as_excluded_term, not_ or ())])
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         scope = scope_of(opened, session=session, project=project, everywhere=everywhere)
-        times = (
-            0 if since is None else parse_since(since, opened.now),
-            0 if until is None else _until(until, opened.now),
-        )
+        first = 0 if since is None else parse_since(since, opened.now)
+        last = 0 if until is None else _until(until, opened.now)
 
         def chosen(scope: QuestionScope) -> dict[str, Any]:
             return {
                 "project": None if scope.view is not None else scope.project,
                 "session": None if scope.view is None else scope.view.id,
                 "agent": agent, "tool": tool, "path": path, "kinds": kind or (),
-                "since": times[0], "until": times[1],
+                "since": first, "until": last,
             }  # fmt: skip
 
         def find(
@@ -147,12 +145,21 @@ def search(
         if not keeps_index(opened.store.port):
             note("cannot write a search index beside this store, so each search reads all of it")
         if not found:
-            longer = _as_beginnings(asked)
-            if longer != asked and find(scope, 1, terms=longer):
-                note(f"no matches in {scope.shown}; longer words match: stator search '{longer}'")
-                return 0
-            return scope.report_empty("no matches", lambda wider: bool(find(wider, 1)))
+            return _report_nothing(
+                scope, asked, lambda wider, terms: bool(find(wider, 1, terms=terms))
+            )
     return 0
+
+
+def _report_nothing(
+    scope: QuestionScope, asked: str, finds: Callable[[QuestionScope, str], bool]
+) -> int:
+    """Say that nothing matches, and what would: longer words, or a wider scope."""
+    longer = _as_beginnings(asked)
+    if longer != asked and finds(scope, longer):
+        note(f"no matches in {scope.shown}; longer words match: stator search '{longer}'")
+        return 0
+    return scope.report_empty("no matches", lambda wider: finds(wider, asked))
 
 
 def _some_of_each(
