@@ -33,10 +33,11 @@ from stator.model.values import canon
 from stator.model.values.position import AtHead, parse_ref
 from stator.model.views.diff import Diff, superseded
 from stator.model.views.unplaced import Unplaced
+from stator.runtime.base.pages import counts_of
 from stator.runtime.views import words
 from stator.runtime.views.as_read import for_one_answer, unplaced_in
 from stator.runtime.views.file_changes import FileChange, files_touched
-from stator.runtime.views.glance.calls import known_counts, list_calls, statuses_of
+from stator.runtime.views.glance.calls import list_calls, statuses_of
 from stator.runtime.views.ranges import END, between, points, seqs_of
 from stator.runtime.views.reflog import (
     Reflog,
@@ -108,7 +109,7 @@ class SessionReader:
 
     @property
     def counts(self) -> Counts:
-        return known_counts(self._store, self._id)
+        return counts_of(self._store, self._id)
 
     # -- the log ----------------------------------------------------------------------------------
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import msgspec
 
 from stator.model.log.query import PAGE_MAX, CallQuery, CallRow, Counts, Page
-from stator.runtime.base.pages import counts_of
 from stator.store.port import StorePort
 
 WAITS = "awaiting approval"
@@ -48,15 +47,13 @@ def precise(store: StorePort, rows: Sequence[CallRow]) -> list[CallRow]:
     ]
 
 
-def known_counts(store: StorePort, session: str) -> Counts:
-    """How much a session holds, with the calls that did not end ok as they are known now: one that was settled as done
-    is none of them."""
-    counts = counts_of(store, session)
+def not_ok(store: StorePort, session: str, counts: Counts) -> int:
+    """How many calls did not end ok, as is known now: one that was settled as done is not among them, although its
+    session counted it when it was recorded."""
     if not counts.failed:
-        return counts
+        return 0
     query = CallQuery(session=session, statuses=FAILED)
-    failed = store.calls(query, limit=min(counts.failed, PAGE_MAX)).rows
-    return msgspec.structs.replace(counts, failed=len(failed))
+    return len(store.calls(query, limit=min(counts.failed, PAGE_MAX)).rows)
 
 
 def statuses_of(status: str | None) -> tuple[str, ...]:

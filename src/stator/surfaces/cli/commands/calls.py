@@ -22,7 +22,6 @@ from stator.runtime.views.glance.calls import statuses_of
 from stator.runtime.views.reasons.repaired import repaired_by
 from stator.surfaces import web_addresses
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
-from stator.surfaces.cli.parts.output.tell_doubt import tell_of
 from stator.surfaces.cli.parts.page_addresses import print_addresses
 from stator.surfaces.cli.parts.question.question_scope import QuestionScope, scope_of
 from stator.surfaces.cli.render import documents, unplaced_items
@@ -214,11 +213,7 @@ def _show(
             screen.line(line)
             if one.told:
                 screen.line(Line(f"{'':{INDENT}}").add(one.told, "dim"), hang=INDENT)
-    if [row.status for row in shown] == ["in doubt"]:
-        screen.line()
-        tell_of(screen, scope.opened, shown[0].session, shown[0].call)
-    else:
-        screen.lines(_next(shown))
+    screen.lines(_next(shown))
 
 
 def _next(rows: Sequence[CallRow]) -> Iterator[Line]:

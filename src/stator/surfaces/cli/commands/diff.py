@@ -97,6 +97,9 @@ def diff(
             lines = list(_lines(found, all=full, without="decisions"))
         lines += _footnotes(found)
         screen.lines(lines or [Line("no change", "dim")], hang=10)
+        if screen.is_terminal and found.of("files"):
+            words = " ".join(["stator diff", *what, *(["-s", session] if session else []), "-p"])
+            screen.line(Line(f"the lines: {words}", "dim"))
     return 0
 
 

@@ -153,7 +153,10 @@ def _of_session(
     screen.line()
     name = short(view.id)
     if left := in_words(whole - Counter(map(kind_of, listed))):
-        more = f"stator evicted {name}{' --all' * all} -n {len(found):,}".replace(",", "")
+        # Beyond those that are found here, only the whole history names them one by one.
+        is_deeper = all or len(listed) == len(found)
+        most = max(len(found), whole.total())
+        more = f"stator evicted {name}{' --all' * is_deeper} -n {most}"
         screen.line(Line(f"not listed: {left}: {more}", "dim"))
     screen.line(Line(f"read one again: stator recall KEY -s {name}", "dim"))
     return 0

@@ -21,6 +21,7 @@ from stator.runtime.base.provenance import imported_upto, provenance
 from stator.runtime.facade.view import SessionView
 from stator.runtime.views.as_read import to_settle
 from stator.runtime.views.derivation import reach
+from stator.runtime.views.glance.calls import not_ok
 from stator.runtime.views.glance.listed import cost
 from stator.runtime.views.refs import last_attempt
 from stator.surfaces.cli.parts.open_store import OpenedStore, heading, open_to_read
@@ -283,7 +284,7 @@ def _details(view: SessionView, opened: OpenedStore) -> Iterator[Line]:
         "holds",
         f"{record_line.count(counts.commits, 'commit')}, {record_line.count(counts.turns, 'turn')}, "
         f"{record_line.count(counts.calls, 'call')} "
-        f"({counts.failed} not ok), {record_line.size(counts.content_bytes)}",
+        f"({not_ok(opened.store.as_read, view.id, counts)} not ok), {record_line.size(counts.content_bytes)}",
     )
     spent = cost(opened.store.as_read, row, opened.prices())
     if used := amounts.tokens_in_words(spent.spend):
