@@ -59,7 +59,7 @@ COLUMNS = (
     Column(title="ENDED"),
     Column(title="ASKED", shrinks=True, least=20, drop=9),
     Column(title="PROJECT", shrinks=True, most=24, drop=2),
-    Column(title="STATUS", drop=6),
+    Column(title="STATUS"),
     Column(title="ID"),
     Column(title="REPLACED BY"),
 )
