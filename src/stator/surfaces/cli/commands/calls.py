@@ -213,7 +213,7 @@ def _show(
             screen.line(line)
             if one.told:
                 screen.line(Line(f"{'':{INDENT}}").add(one.told, "dim"), hang=INDENT)
-    screen.lines(_next(shown))
+    screen.lines(_next(shown), hang=4)
 
 
 def _next(rows: Sequence[CallRow]) -> Iterator[Line]:
