@@ -93,4 +93,5 @@ def test_a_page_that_the_store_cannot_give_now_is_not_called_a_wrong_request(
     monkeypatch.setattr(PostgresStore, "sessions", busy)
     with pytest.raises(HTTPError) as refused:
         opener.open(f"{running.address}/sessions", timeout=30)
-    assert refused.value.code == 503
+    with refused.value as answer:
+        assert answer.code == 503

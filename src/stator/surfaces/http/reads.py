@@ -166,7 +166,10 @@ def calls(asked: Question) -> ItemPage:
     )
     store = asked.served.store.as_read
     page = list_calls(store, query, asked.whole_key(), asked["limit"])
-    return ItemPage([documents.call(row) for row in page.rows], page.cursor)
+    intents = store.commits(asked.view.id, seqs=[row.seq for row in page.rows], limit=PAGE_MAX)
+    happened = {one.seq: one.when for one in intents} if asked.view.row.has_times else {}
+    rows = [{**documents.call(row), "happened": happened.get(row.seq)} for row in page.rows]
+    return ItemPage(rows, page.cursor)
 
 
 def files(asked: Question) -> ItemPage:
