@@ -199,3 +199,7 @@ def test_plain_amounts_add_up_what_was_recorded_and_computed():
         "money:usd": 3,
         "tokens": 3,
     }
+
+
+def test_a_name_of_prefixes_alone_is_no_model_however_long_it_is():
+    assert LIST.find("anthropic/" * 100_000) is None

@@ -1,8 +1,8 @@
 """Computes what usage cost: by a user's own prices, else by the list prices that are shipped. Pure.
 
 What a transcript itself says is never replaced. A computed amount has a unit of its own, `money:usd:computed`, so that
-a sum shows that a part of it was computed. In a sum that has
-money, the tokens of a model that neither names are `tokens:unpriced`.
+a sum shows that a part of it was computed. In a sum that has money, the tokens of a model that neither names are
+`tokens:unpriced`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,10 @@ _LONG_WINDOW = "[1m]"
 """What Claude Code adds to the name of a model that it runs with a longer window."""
 _SNAPSHOT = late(r"(?:[-@](?:20\d{6}|20\d\d-\d\d-\d\d|00\d|latest|default))?(?:-v\d(?::\d)?)?\Z")
 """A date or version at the end of a name, also as clouds write it: `-20251101`, `@20251101`, `-20251101-v1:0`."""
+
+NAME_MAX = 200
+"""Characters of a model's name. A longer one is no model's: names are recorded content, and prefixes are taken off one
+by one."""
 
 Spend = Mapping[str, int]
 Rates = Mapping[str, int]
@@ -69,7 +73,8 @@ class ListPrices:
     def find(self, model: str) -> ListPrice | None:
         """What a model costs. Its name is matched whole, never by likeness."""
         if model not in self._found:
-            lines = self._lines_of(model.strip().lower().removesuffix(_LONG_WINDOW), "")
+            name = model.strip().lower().removesuffix(_LONG_WINDOW)
+            lines = self._lines_of(name, "") if len(name) <= NAME_MAX else []
             self._found[model] = _list_price(lines) if lines else None
         return self._found[model]
 
