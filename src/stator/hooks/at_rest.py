@@ -6,7 +6,7 @@ Every reader asks this, also a hook that an agent waits for; so it loads nothing
 from __future__ import annotations
 
 from stator.errors import StatorError
-from stator.hooks.hook_note import hook_note, rests
+from stator.model.exchange.bookmark import HOOKS
 from stator.model.log.query import SessionRow
 from stator.model.views.open_calls import REST_US
 from stator.store.port import StorePort
@@ -21,9 +21,12 @@ def at_rest(store: StorePort, row: SessionRow, now: int) -> bool:
     if row.record.mode != "recorded":
         return row.record.status != "active"
     main = _main_session(store, row)
-    known = rests(hook_note(store, main.id), now)
-    if known is not None:
-        return known
+    if store.bookmark(main.id, HOOKS) is not None:
+        from stator.hooks.hook_note import hook_note, rests  # an imported session has no hooks
+
+        known = rests(hook_note(store, main.id), now)
+        if known is not None:
+            return known
     if main.record.status in ("paused", "closed", "archived") or now - row.updated >= REST_US:
         return True
     return now - _last_told(store, row) >= REST_US
@@ -41,7 +44,12 @@ def _last_told(store: StorePort, row: SessionRow) -> int:
 
 def started(store: StorePort, row: SessionRow) -> int:
     """When the agent of a recorded session last started, as its hooks report it; 0 if they do not."""
-    return hook_note(store, _main_session(store, row).id).began
+    main = _main_session(store, row)
+    if store.bookmark(main.id, HOOKS) is None:
+        return 0
+    from stator.hooks.hook_note import hook_note  # an imported session has no hooks
+
+    return hook_note(store, main.id).began
 
 
 def _main_session(store: StorePort, row: SessionRow) -> SessionRow:

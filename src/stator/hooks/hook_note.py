@@ -16,14 +16,12 @@ import msgspec
 
 from stator.hooks.spool_key import known_key
 from stator.model.brief.received import GivenNote
-from stator.model.exchange.bookmark import Bookmark
+from stator.model.exchange.bookmark import HOOKS, Bookmark
 from stator.model.exchange.item_commits import DraftingState
 from stator.model.exchange.items import Began, Ended
 from stator.model.values.json_text import canonical
 from stator.store.port import StorePort
 
-HOOKS = "hooks"
-"""The name of the bookmark."""
 SETTLING_US = 3_000_000
 """A program that has reported its end may still write to its transcript for this long, in µs."""
 

@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from stator.errors import StatorError
-from stator.hooks.hook_note import hook_note
-from stator.importers.reading.found_conversation import TRANSCRIPT
+from stator.importers.reading.file_stamp import is_unchanged
 from stator.locations import waits
-from stator.model.exchange.items import Began, Conversation, Ended, Item
+from stator.model.exchange.bookmark import HOOKS, TRANSCRIPT
 from stator.model.log.commit import Draft
 from stator.model.log.query import SessionRow
 from stator.runtime.base.context import Context
@@ -26,6 +25,7 @@ from stator.store.port import StorePort
 
 if TYPE_CHECKING:
     from stator.hooks import spool
+    from stator.model.exchange.items import Conversation, Item
 
 LINES_MAX = 20_000
 """Lines of the spool that are looked at."""
@@ -37,12 +37,17 @@ def unplaced(
     """Drafts of what is not in the log of a session yet, in order as far as that is known."""
     if row.record.mode != "recorded" or not row.record.aliases:
         return []
+    queues = [folder for folder in folders if waits(folder)]
+    if not queues and _is_all_recorded(store, row.id):
+        return []
+    from stator.hooks.hook_note import hook_note
+    from stator.model.exchange.items import Conversation
+
     source, foreign = row.record.aliases[0]
     cwd = hook_note(store, row.id).cwd
     conversation = Conversation(source=source, id=foreign, cwd=cwd)
     drafts = _tail(store, context_for, row, conversation)
     known = {draft.id for draft in drafts}
-    queues = [folder for folder in folders if waits(folder)]
     items = [item for folder in queues for item in _seen(store, folder, row.id, conversation)]
     if not items:
         return drafts
@@ -58,6 +63,15 @@ def unplaced(
     return drafts
 
 
+def _is_all_recorded(store: StorePort, session: str) -> bool:
+    """Whether the transcript of a session is as it was when all of it was recorded, or none is known."""
+    hooks, read = (store.bookmark(session, name) for name in (HOOKS, TRANSCRIPT))
+    known = "" if hooks is None else hooks.value.get("transcript", "")
+    if read is None:
+        return not known
+    return known in ("", read.value.get("path")) and is_unchanged(read.value)
+
+
 def _tail(
     store: StorePort,
     context_for: Callable[[str], Context],
@@ -65,6 +79,8 @@ def _tail(
     conversation: Conversation,
 ) -> list[Draft]:
     """What the transcript holds beyond what was recorded."""
+    from stator.hooks.hook_note import hook_note
+
     hooks = hook_note(store, row.id)
     if not hooks.transcript and store.bookmark(row.id, TRANSCRIPT) is None:
         return []
@@ -91,6 +107,7 @@ def _tail(
 def _seen(store: StorePort, folder: str, session: str, conversation: Conversation) -> list[Item]:
     """What hooks reported of a conversation that its log does not hold."""
     from stator.hooks import spool, witnesses
+    from stator.model.exchange.items import Began, Ended
 
     lines = witnesses.held_lines(folder, session)
     lines += [line for line in islice(spool.peek(folder), LINES_MAX) if _is_of(line, conversation)]

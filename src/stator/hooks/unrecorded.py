@@ -22,9 +22,9 @@ from stator.importers.agent_sessions import (
     looked_into,
     sessions_of,
 )
-from stator.importers.reading.found_conversation import TRANSCRIPT
 from stator.importers.reading.jsonl import open_regular_file
 from stator.locations import NOTE
+from stator.model.exchange.bookmark import TRANSCRIPT
 from stator.model.log.query import SessionQuery, SessionRow
 from stator.model.views.open_calls import REST_US
 from stator.runtime.base.context import Context

@@ -27,11 +27,11 @@ from stator.importers.claude_code.line_fields import (
 from stator.importers.claude_code.lines import ClaudeCodeReader
 from stator.importers.claude_code.reader_state import MAPPER
 from stator.importers.claude_code.tools import child_id
+from stator.importers.reading.file_stamp import stamp_of
 from stator.importers.reading.found_conversation import (
     FoundConversation,
     Progress,
     is_inside,
-    stamp_of,
 )
 from stator.importers.reading.jsonl import (
     decode_json,

@@ -28,11 +28,11 @@ from stator.importers.reading.fields import (
     record,
     text,
 )
+from stator.importers.reading.file_stamp import stamp_of
 from stator.importers.reading.found_conversation import (
     FoundConversation,
     Progress,
     is_inside,
-    stamp_of,
 )
 from stator.importers.reading.jsonl import (
     JsonlLine,

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 import msgspec
 
+from stator.model.exchange.bookmark import TRANSCRIPT
 from stator.model.exchange.items import Conversation
 
-TRANSCRIPT = "transcript"
-"""The name of the note on how far a session's transcript was read."""
 Progress = Callable[[int], None]
 """Called with the number of bytes read since the last call."""
 
@@ -37,11 +35,6 @@ class FoundConversation(msgspec.Struct, frozen=True, kw_only=True):
         """The name of the note on how far this file was read. It leaves out the path: a file that was moved is
         recognized by its content."""
         return f"{TRANSCRIPT}{f'#{self.part}' if self.part else ''}"
-
-
-def stamp_of(state: os.stat_result) -> str:
-    """The stamp of a file in that state."""
-    return f"{state.st_size} {state.st_mtime_ns} {state.st_ino}"
 
 
 def is_inside(folder: str, root: str) -> bool:

@@ -10,6 +10,11 @@ from typing import Any
 
 import msgspec
 
+HOOKS = "hooks"
+"""The name of the note on what the hooks of a conversation reported last."""
+TRANSCRIPT = "transcript"
+"""The name of the note on how far a session's transcript was read."""
+
 
 class Bookmark(msgspec.Struct, frozen=True):
     """The note of one source, under a name. A store keeps the newest."""

@@ -10,6 +10,7 @@ import apsw
 
 from stator.store.sqlite import connection
 from stator.store.sqlite.connection import FileGuard
+from stator.store.sqlite.queries.lineage import SessionPlace
 from stator.store.sqlite.store_lock import ReadLock, check_log
 
 
@@ -50,11 +51,17 @@ class ReadPool:
     def shared(self) -> Iterator[None]:
         """Have all reads of this thread see one snapshot."""
         with self.snapshot() as db:
-            self._shared.db = db
+            self._shared.db, self._shared.places = db, {}
             try:
                 yield
             finally:
-                self._shared.db = None
+                self._shared.db = self._shared.places = None
+
+    @property
+    def places(self) -> dict[str, SessionPlace]:
+        """Where sessions lie in the snapshot that all reads of this thread share: kept as long as they share it."""
+        found: dict[str, SessionPlace] | None = getattr(self._shared, "places", None)
+        return {} if found is None else found
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[apsw.Connection]:

@@ -358,7 +358,10 @@ class SqliteStore:
 
     def _place(self, db: apsw.Connection, session: str) -> SessionPlace:
         """A session's place in a reader's snapshot, with its tail."""
-        return self._with_tail(db, places.load_place(db, session))
+        known = self._readers.places
+        if session not in known:
+            known[session] = self._with_tail(db, places.load_place(db, session))
+        return known[session]
 
     def _with_tail(self, db: apsw.Connection, place: SessionPlace) -> SessionPlace:
         session = place.record.id
@@ -485,8 +488,7 @@ class SqliteStore:
 
     def replaced(self, session: str, ops: Sequence[Op]) -> list[Version | None]:
         with self._reading() as db:
-            place = places.load_place(db, session)
-            return state.read_replaced(db, place, ops)
+            return state.read_replaced(db, places.load_place(db, session), ops)
 
     def touches(
         self,
@@ -516,8 +518,7 @@ class SqliteStore:
             return calls.store_calls(db, self._place, query, cursor, limit)
 
     def chunk_heads(self, chunk: int | None = None) -> list[tuple[str, int, int]]:
-        """The id of every session, or of a chunk of them, the seq of its head, and when that was appended: what an
-        index is compared with."""
+        """Of every session, or of a chunk of them: its id, its head, and when that was appended. Indexes compare it."""
         with self._reading() as db:
             return list(session_list.chunk_heads(db, chunk))
 

@@ -1,8 +1,8 @@
 """The `stator` program: runs one command and returns its exit code.
 
 Starting fast is a feature, so this file imports almost nothing. The help and the version come from plain data; a
-command's plain words are read from its signature; only unusual words load the parser (cyclopts), and only output in
-colour loads rich.
+command's plain words are read from its signature; only unusual words load the parser (cyclopts), and only a progress
+bar or the help of a command loads rich.
 """
 
 from __future__ import annotations

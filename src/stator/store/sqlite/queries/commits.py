@@ -285,22 +285,32 @@ def envelope_in(connection: apsw.Connection, k: int, body: bytes) -> Envelope:
         raise damaged(from_bytes(identifier, "session"), k & SEQ_MASK, error) from error
 
 
+class RecordReader:
+    """Reads records out of the log; of several that one commit put, the commit is read once."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self._last: tuple[int, int] = (0, 0)
+        self._commit: Commit | None = None
+
+    def record(self, segment: LogSegment, seq: int, n: int) -> Record:
+        """The record that the nth op of a commit put."""
+        commit = self._commit
+        if commit is None or self._last != (segment.s, seq):
+            commit = self._commit = read_bare(self._connection, segment, seq)
+            self._last = (segment.s, seq)
+        op = commit.delta[n]
+        assert isinstance(op, Put), f"op {n} of @{seq} is a put in the index and not in the log"
+        assert put_item(n) in commit.content
+        return op.record
+
+
 def entry_of(
-    connection: apsw.Connection, segment: LogSegment, collection: str, version: Version
+    records: RecordReader, segment: LogSegment, collection: str, version: Version
 ) -> Entry:
     seq, n, _, _, turn, identifier, known, body = version
     record = (
-        decode_record(collection, body)
-        if body is not None
-        else record_in_log(connection, segment, seq, n)
+        decode_record(collection, body) if body is not None else records.record(segment, seq, n)
     )
     found = known if known is not None else key_of(COLLECTIONS[collection], record, identifier)
     return Entry(collection, identifier, found, seq, turn, record)
-
-
-def record_in_log(connection: apsw.Connection, segment: LogSegment, seq: int, n: int) -> Record:
-    commit = read_bare(connection, segment, seq)
-    op = commit.delta[n]
-    assert isinstance(op, Put), f"op {n} of @{seq} is a put in the index and not in the log"
-    assert put_item(n) in commit.content
-    return op.record

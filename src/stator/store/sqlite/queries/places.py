@@ -30,6 +30,7 @@ from stator.store.sqlite.projection import (
     unpack_ledger,
 )
 from stator.store.sqlite.queries.commits import (
+    RecordReader,
     encode_array,
     entry_of,
     read_bare,
@@ -155,7 +156,7 @@ def flushed_key(
         if segment.after < was <= segment.upto:
             row = one(connection, SQL["rec_at"], (segment.s, number, was, pack_id(identifier)))
             if row is not None and row[2]:
-                return entry_of(connection, segment, collection, from_sql(row)).key
+                return entry_of(RecordReader(connection), segment, collection, from_sql(row)).key
             return key_in_log(connection, segment, collection, identifier, was)
     return KEYLESS + identifier
 
@@ -267,7 +268,11 @@ def key_put_with(
     if number in (CALLS, TOOLS):
         return None
     row = one(connection, SQL["rec_put_with"], (segment.s, number, seq, pack_id(identifier), n))
-    return None if row is None else entry_of(connection, segment, name, from_sql(row)).key
+    return (
+        None
+        if row is None
+        else entry_of(RecordReader(connection), segment, name, from_sql(row)).key
+    )
 
 
 def dropped_key(
@@ -276,5 +281,5 @@ def dropped_key(
     number = COLLECTIONS[name].number
     for version in place.tail.versions(number, was - 1, was):
         if version[5] == identifier:
-            return entry_of(connection, place.segments[-1], name, version).key
+            return entry_of(RecordReader(connection), place.segments[-1], name, version).key
     return flushed_key(connection, place, name, identifier, was)

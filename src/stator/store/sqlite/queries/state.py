@@ -27,10 +27,10 @@ from stator.store.sqlite.projection import (
     snapshot_before,
 )
 from stator.store.sqlite.queries.commits import (
+    RecordReader,
     encode_array,
     entry_of,
     read_one,
-    record_in_log,
 )
 from stator.store.sqlite.queries.lineage import MAX_SEQ, LogSegment, SessionPlace
 from stator.store.sqlite.queries.places import dropped_key, key_put_with, put_in_log
@@ -189,15 +189,16 @@ class _LiveRecords:
     def __init__(
         self, connection: apsw.Connection, collection: str, limit: int | None, prefix: str
     ) -> None:
-        self.connection = connection
         self.collection = COLLECTIONS[collection]
         self.limit = limit
         self.prefix = prefix
         self.found: list[Entry] = []
         self._seen: set[str] = set()
+        self._records = RecordReader(connection)
 
     def offer(self, segment: LogSegment, versions: Iterable[Brief]) -> bool:
         seen, found, spec, limit = self._seen, self.found, self.collection, self.limit
+        records = self._records
         name, prefix = spec.name, self.prefix
         for seq, n, op, turn, packed, body in versions:
             identifier = unpack_id(packed)
@@ -208,7 +209,7 @@ class _LiveRecords:
                 record = (
                     decode_record(name, body)
                     if body is not None
-                    else record_in_log(self.connection, segment, seq, n)
+                    else records.record(segment, seq, n)
                 )
                 key = key_of(spec, record, identifier)
                 if not prefix or is_under(key, identifier, prefix):
@@ -309,7 +310,7 @@ def find_entry(
         earlier = place.tail.versions(number, place.flushed, upto)
         version = next((v for v in reversed(earlier) if v[6] == wanted), None)
     if version is not None:
-        return entry_of(connection, own, collection, version) if version[2] else None
+        return entry_of(RecordReader(connection), own, collection, version) if version[2] else None
     for segment in reversed(place.upto(at)):
         found = _newest_in(connection, place, segment, collection, wanted)
         if found is not None:
@@ -421,17 +422,18 @@ def read_versions(
     """Every op of those collections in a range of seqs, in log order."""
     names = {check_collection(name): name for name in collections or COLLECTIONS}
     found: list[LogVersion] = []
+    records = RecordReader(connection)
     for segment in place.upto(upto):
         low = max(segment.after, after)
         if low < segment.upto:
             found += (
-                _log_version(connection, place, segment, names[number], version)
+                _log_version(connection, place, segment, names[number], version, records)
                 for number, version in _flushed_versions(connection, place, segment, names, low)
             )
     own = place.segments[-1]
     for number, name in names.items():
         found += (
-            _log_version(connection, place, own, name, version)
+            _log_version(connection, place, own, name, version, records)
             for version in place.tail.versions(number, max(after, place.flushed), upto)
         )
     found.sort(key=lambda version: (version.seq, version.n))
@@ -487,11 +489,12 @@ def _log_version(
     segment: LogSegment,
     name: str,
     version: Version,
+    records: RecordReader | None = None,
 ) -> LogVersion:
     seq, n, op, was, turn, identifier, known, _ = version
     made: Op
     if op:
-        entry = entry_of(connection, segment, name, version)
+        entry = entry_of(records or RecordReader(connection), segment, name, version)
         made, found = Put(name, identifier, entry.record, was), entry.key
     else:
         made = Drop(name, identifier, was)

@@ -15,23 +15,23 @@ from stator.surfaces.cli.render.escape import bounded
 
 STYLES = {
     "": "",
-    "dim": "dim",
-    "bold": "bold",
-    "title": "bold",
-    "head": "dim",
-    "ok": "green",
-    "bad": "red",
-    "doubt": "bold yellow",
-    "added": "green",
-    "changed": "yellow",
-    "superseded": "magenta",
-    "removed": "red",
-    "id": "cyan",
-    "tail": "cyan",
-    "user": "bold cyan",
-    "match": "bold yellow",
+    "dim": "2",
+    "bold": "1",
+    "title": "1",
+    "head": "2",
+    "ok": "32",
+    "bad": "31",
+    "doubt": "1;33",
+    "added": "32",
+    "changed": "33",
+    "superseded": "35",
+    "removed": "31",
+    "id": "36",
+    "tail": "36",
+    "user": "1;36",
+    "match": "1;33",
 }
-"""The rich style of each style name."""
+"""The code (ANSI, SGR) that a terminal draws each style with: these sixteen colours every terminal has."""
 
 NO_SIGN = " · silent: it gave no sign for a while, and may still run"
 """What is said of a driver that is silent."""
@@ -102,6 +102,14 @@ class Line:
     @property
     def plain(self) -> str:
         return "".join(text for text, _ in self.pieces)
+
+    @property
+    def coloured(self) -> str:
+        """The line as a terminal draws it. Its text is escaped, so no other control sequence is in it."""
+        return "".join(
+            f"\x1b[{code}m{text}\x1b[0m" if (code := STYLES[style]) else text
+            for text, style in self.pieces
+        )
 
     @property
     def width(self) -> int:

@@ -13,13 +13,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TextIO
 
 from stator.surfaces.cli.exits import write_stderr
-from stator.surfaces.cli.render.lines import STYLES, Line
-from stator.surfaces.cli.render.width import WIDTH_MAX, rows, widths
+from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.width import rows, widths
 
 if TYPE_CHECKING:
     import subprocess
-
-    from rich.console import Console
 
 SIDE_BY_SIDE = 72
 """Narrower output leaves out optional columns."""
@@ -63,7 +61,6 @@ class Screen:
         self._pager = _pager_command() if self.is_terminal and pager else []
         self._waiting: list[str] = []
         self._process: subprocess.Popen[str] | None = None
-        self._console: Console | None = None
         self._ascii = not (self.out.encoding or "ascii").lower().startswith("utf")
 
     # -- text -------------------------------------------------------------------------------------
@@ -94,23 +91,7 @@ class Screen:
         self.raw(text.encode("utf-8", "surrogatepass"))
 
     def _rendered(self, line: Line) -> str:
-        if not self.colour:
-            return line.plain.rstrip()
-        from rich.text import Text
-
-        console = self._rich()
-        text = Text.assemble(*((part, STYLES[style]) for part, style in line.pieces), end="")
-        with console.capture() as captured:
-            console.print(text, end="", soft_wrap=True, markup=False, highlight=False, emoji=False)
-        return captured.get()
-
-    def _rich(self) -> Console:
-        if self._console is None:
-            from rich.console import Console
-
-            # Far wider than any line: rich must not wrap, because `Line` has cut or wrapped already.
-            self._console = Console(file=self.out, force_terminal=True, width=WIDTH_MAX * 100)
-        return self._console
+        return line.coloured if self.colour else line.plain.rstrip()
 
     # -- JSON -------------------------------------------------------------------------------------
 
