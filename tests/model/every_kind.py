@@ -33,7 +33,7 @@ from stator.model.sessions.retention import tier_of
 from stator.model.values import canon
 from stator.model.views.search_text import document
 from stator.runtime.brief.away import Away
-from stator.runtime.retention.policies import _is_kept
+from stator.runtime.retention.subjects import is_upkeep
 from stator.runtime.views import reflog
 from stator.runtime.window.recall import _of_rank
 from stator.store.drafts import is_barrier
@@ -84,7 +84,7 @@ def _allowed(kind: str) -> Iterator[str]:
         "taken when archived": _is_let(lambda: check_transition(kind, "archived", "s_1")),
         "synced": is_barrier(Draft(id="k_1", session="s_1", kind=kind)),
         "searched": document(commit) is not None,
-        "of retention": _is_kept(commit),
+        "of retention": is_upkeep(commit),
         "leaves the view": any(True for rank in range(5) for _ in _of_rank(commit, rank)),
         "news": Away._is_news(SimpleNamespace(_run=""), of_a_run, whole=True),  # type: ignore[arg-type]
         "read on after a rewind": any(reflog.shown(_Log([commit]), "s_1", 0, 1, [])),  # type: ignore[arg-type]

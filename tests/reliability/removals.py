@@ -10,6 +10,7 @@ from stator.model.sessions.retention import Action, Plan, parse
 from stator.runtime.base import project_flags
 from stator.runtime.retention import erase as erasing
 from stator.runtime.retention import policies
+from stator.runtime.retention.subjects import subjects
 
 MARK = "q7Zx-marker-"
 
@@ -49,16 +50,16 @@ def erase(store: stator.Store) -> None:
 
 def _apply(store: stator.Store, what: str, sessions: list[str]) -> None:
     policies.set_policies(store.port, store.context, parse(["keep=2"]), project="test", by="me")
-    subjects = {one.session: one for one in policies.subjects(store.port)}
+    known = {one.session: one for one in subjects(store.port)}
     actions = [
         Action(
             what=what,  # type: ignore[arg-type]
             session=session,
             name="s0",
-            active=subjects[session].active,
+            active=known[session].active,
             bytes=0,
             why="a test",
-            trashed=subjects[session].trashed,
+            trashed=known[session].trashed,
         )
         for session in sessions
     ]

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections import Counter
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import stator
@@ -16,12 +19,14 @@ from stator.connect import mint
 from stator.errors import Erased, NotFound, Removed, WrongState
 from stator.model.log.query import SessionQuery
 from stator.model.records.tables import COLLECTIONS
+from stator.model.sessions import retention as model
 from stator.model.sessions.detached_run import RunInfo
 from stator.model.sessions.retention import UNITS, parse
 from stator.runtime.base import project_flags
 from stator.runtime.base.context import Context
 from stator.runtime.facade.store import Store
 from stator.runtime.retention import policies
+from stator.runtime.retention.subjects import subjects
 from stator.runtime.runs.folder import RunFiles
 from stator.runtime.views.refs import find_session, last_used
 from stator.runtime.views.verify import verify
@@ -598,6 +603,85 @@ def test_the_state_of_kept_sessions_is_unchanged_by_any_retention(tmp_path_facto
         assert {row: state(store, row) for row in kept} == kept
         assert store.port.session(session).record.status == "archived"
         assert list(verify(store.port)) == []
+
+
+LIVES = st.lists(
+    st.tuples(
+        st.sampled_from(["work", "tag", "retention", "hold", "fork", "trash"]),
+        st.sampled_from(["a", "b", "c"]),
+        st.sampled_from([-3, 0, 1, 2, 5, 12]),
+    ),
+    min_size=1,
+    max_size=14,
+)
+"""What happens, to which session, and how many days pass after it; a clock may also be set back."""
+WANTED = st.sampled_from(
+    [
+        "trash=10d",
+        "archive=4d trash=10d",
+        "transcript=2d trash=10d",
+        "archive=2d keep=1",
+        "purge=3d",
+        "",
+    ]
+)
+
+
+@example([("work", "a", 7), ("retention", "a", 3)], "archive=4d trash=10d")
+@given(LIVES, WANTED)
+@settings(max_examples=40, deadline=None)
+def test_sessions_that_are_not_looked_into_do_not_change_the_plan(lives, wanted):
+    clock = Clock()
+    context = Context(clock=clock, mint=mint, secret=secrets.token_bytes, project="shop")
+    with Store(MemoryStore(clock=clock), context) as store:
+        if wanted:
+            policy(store, *wanted.split())
+        for n, (what, name, days) in enumerate(lives):
+            live(store, what, name, n)
+            clock.pass_days(days)
+            holding = policies.policies(store.port, "shop").holding
+            now = clock.now + 1000  # what its next reading is
+            whole = model.plan(subjects(store.port), partial(_same, holding), now)
+            assert policies.plan(store.port, store.context) == whole
+
+
+def _same(policy, subject):
+    return policy
+
+
+def live(store, what, name, n):
+    """Something happens to a session; what its state does not allow does not."""
+    known = {row.record.name: row for row in store.sessions(limit=1000).rows}
+    with suppress(stator.StatorError):
+        if what == "work" or name not in known:
+            work(store, name)
+        elif what == "tag":
+            store.contribute(known[name].id).tag(f"tag {n}")
+        elif what == "hold":
+            policies.hold(store.port, store.context, known[name].id, by=ANN)
+        elif what == "fork":
+            store.fork(known[name].id, as_name=f"{name} {n}")
+        elif what == "trash":
+            project_flags.put(
+                store.port, store.context, known[name], project_flags.TRASH, by=ANN, why=""
+            )
+        else:
+            run(store)
+
+
+def test_sessions_are_not_read_where_no_policy_asks_for_anything(store, clock):
+    work(store, "s")
+    clock.pass_days(1000)
+    policy(store, "keep=3")
+    read: Counter[str] = Counter()
+
+    class Reading:
+        def __getattr__(self, name):
+            read[name] += 1
+            return getattr(store.port, name)
+
+    assert policies.plan(Reading(), store.context).actions == []
+    assert not read.keys() & {"commits", "usage", "together"}
 
 
 # -- sessions that are not removed ----------------------------------------------------------------

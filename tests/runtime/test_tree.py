@@ -73,6 +73,17 @@ def test_a_tree_of_many_sessions_is_bounded(memory):
     assert project_tree(memory.port, "shop", limit=5).more
 
 
+def test_relatives_above_the_limit_are_left_out_and_others_are_counted(memory):
+    with memory.open("alone") as s:
+        spend(s)
+    with memory.open("main") as s:
+        spend(s)
+        for _ in range(30):
+            s.fork()
+    found = project_tree(memory.port, "shop", limit=5, alone=False)
+    assert (len(found.branches), found.more, found.alone) == (5, True, 1)
+
+
 def test_the_tree_of_a_project_has_several_roots(either, family):
     with either.open("alone") as s:
         spend(s)

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from stator.errors import InvalidInput
-from stator.importers import registry
+from stator.importers.default_folders import FOLDERS
 from stator.importers.reading.jsonl import read_beginning
 from stator.model.exchange.items import Conversation
 
@@ -56,7 +56,7 @@ def sessions_of(
     if agent not in NAMED:
         return []
     found: list[AgentSession] = []
-    for place in registry.load(agent).default_paths(home, environ):
+    for place in FOLDERS[agent](home, environ):
         for number, entry in enumerate(_files(str(place), NAMED[agent])):
             if number == FILES_MAX:
                 break

@@ -7,9 +7,8 @@ what happens by itself: a shell that an agent started, and all that is started f
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 DEPTH_MAX = 128
 AGENTS = frozenset(
@@ -35,8 +34,7 @@ VARIABLES = {
 MODULES = "node_modules"
 
 
-@dataclass(frozen=True)
-class Process:
+class Process(NamedTuple):
     """A process as the system lists it."""
 
     pid: int
@@ -118,6 +116,8 @@ def _from_proc(pid: int) -> Process | None:
 
 def _listed() -> dict[int, Process]:
     """Every process, where there is no /proc; empty where `ps` cannot be asked either."""
+    import subprocess  # mostly there is /proc
+
     try:
         done = subprocess.run(
             ["/bin/ps", "-axo", "pid=,ppid=,command="],

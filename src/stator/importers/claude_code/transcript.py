@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from stator.errors import InvalidInput
+from stator.importers import default_folders
 from stator.importers.claude_code import forks
 from stator.importers.claude_code.line_fields import (
     content_of,
@@ -150,8 +151,7 @@ class ClaudeCode:
 
     def default_paths(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
         """The folder in which Claude Code stores its transcripts."""
-        base = environ.get("CLAUDE_CONFIG_DIR", "")
-        yield (Path(base) if base else home / ".claude") / "projects"
+        return default_folders.claude_code(home, environ)
 
     def is_in_folder(self, found: FoundConversation, root: str) -> bool:
         """Whether the session worked in a folder, or below it."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from stator.importers import default_folders
 from stator.importers.codex import exec_output
 from stator.importers.codex.messages import is_prompt, typed_words
 from stator.importers.codex.reader import CodexReader
@@ -102,8 +103,7 @@ class Codex:
 
     def default_paths(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
         """The folders in which Codex stores its rollouts."""
-        root = Path(environ.get("CODEX_HOME") or home / ".codex")
-        return [root / "sessions", root / "archived_sessions"]
+        return default_folders.codex(home, environ)
 
     def is_in_folder(self, found: FoundConversation, root: str) -> bool:
         """Whether the session took place in a folder, or below it."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from stator.errors import InvalidInput
+from stator.importers import default_folders
 from stator.importers.gemini.messages import (
     COMMANDS,
     INJECTED,
@@ -83,8 +84,7 @@ class Gemini:
 
     def default_paths(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
         """The folders in which Gemini CLI stores its chats, one for each project."""
-        root = Path(environ.get("GEMINI_CLI_HOME") or home) / ".gemini" / "tmp"
-        return sorted(root.glob("*/chats"))
+        return default_folders.gemini(home, environ)
 
     def is_in_folder(self, found: FoundConversation, root: str) -> bool:
         """Whether the chat took place in a folder, or below it; some files only name the folder's

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from stator.importers import default_folders
 from stator.importers.pi.branch import PiBranch
 from stator.importers.pi.entry_tree import PiTree, read_tree
 from stator.importers.reading.fields import record, text
@@ -56,8 +57,7 @@ class Pi:
         return PiBranch(found, cursor).read(progress, at_rest=at_rest)
 
     def default_paths(self, home: Path, environ: Mapping[str, str]) -> Iterable[Path]:
-        folder = environ.get("PI_CODING_AGENT_DIR")
-        return [(Path(folder) if folder else home / ".pi" / "agent") / "sessions"]
+        return default_folders.pi(home, environ)
 
     def is_in_folder(self, found: FoundConversation, root: str) -> bool:
         return is_inside(found.conversation.cwd, root)

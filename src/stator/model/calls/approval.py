@@ -217,6 +217,8 @@ def parse_proof(text: str) -> str:
 
 def read_policy(text: str) -> dict[str, Any]:
     """A policy file as data; what it may not hold is refused."""
+    if not text.strip():
+        return {}
     import tomllib  # only where there is a policy: to load it takes as long as to open a store
 
     try:

@@ -6,7 +6,6 @@ the texts of hooks. It is nobody's words there. That it came back shows that the
 
 from __future__ import annotations
 
-import html
 import re
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
@@ -157,6 +156,8 @@ def _note(text: str, found: re.Match[str]) -> OwnNote:
         after = end = min(places, default=limit)
     else:
         after = end + len(closing)
+    import html  # few texts hold one
+
     shown = text[start:end]
     for plain in (shown, shown.replace("&lt;", "<").replace("&gt;", ">"), html.unescape(shown)):
         if note_id(plain) == found[3]:

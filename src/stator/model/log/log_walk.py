@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+
+import msgspec
 
 from stator.errors import LogDamaged
 from stator.model.log import chain
@@ -20,8 +21,7 @@ NAMED_MAX = 20
 """Damaged sessions that an error names."""
 
 
-@dataclass(frozen=True)
-class Unreadable:
+class Unreadable(msgspec.Struct, frozen=True):
     """Commits that are not there, or cannot be read: `first` to `last`."""
 
     first: int
@@ -33,8 +33,7 @@ Held = Callable[[int, int], dict[str, int]]
 """What the indexes still hold of the commits in a range: records by collection."""
 
 
-@dataclass(frozen=True)
-class SessionLog:
+class SessionLog(msgspec.Struct, frozen=True):
     """A session's own log, to be walked once."""
 
     session: str
@@ -52,11 +51,10 @@ class SessionLog:
     """For a fork: the hash that its parent's log has at `low`; None where that cannot be read."""
     row: str = ""
     """What is wrong with the session's row, if something is."""
-    held: Held = field(default=lambda first, last: {})
+    held: Held = lambda first, last: {}
 
 
-@dataclass
-class Walked:
+class Walked(msgspec.Struct):
     """What a walk found."""
 
     log: SessionLog
@@ -65,10 +63,10 @@ class Walked:
     """The hash of the last commit."""
     used: int = 0
     """When the session was last used."""
-    damages: list[Unreadable] = field(default_factory=list)
-    epochs: dict[int, int] = field(default_factory=dict)
+    damages: list[Unreadable] = []
+    epochs: dict[int, int] = {}
     """Each epoch of its commits, with the last seq that has it."""
-    left_out: list[int] = field(default_factory=list)
+    left_out: list[int] = []
     """Commits with content that no erasure took: a bundle may have left it out."""
 
     @property

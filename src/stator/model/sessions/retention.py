@@ -20,6 +20,8 @@ What = Literal["archive", "expire", "trash", "purge", "restore"]
 AGES = ("archive", "transcript", "trash", "purge")
 """Policies that are a length of time, in µs; 0 means never, regardless of the store's policy."""
 POLICIES = (*AGES, "keep")
+LIMITS = ("archive", "transcript", "trash")
+"""Those that are about the age of a session; `purge` is about the trash."""
 UNITS = {"h": 3_600_000_000, "d": 86_400_000_000, "w": 604_800_000_000}
 SIZES = {"kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12, "b": 1}
 WINDOW = 30 * UNITS["d"]
@@ -169,6 +171,11 @@ def shown(name: str, value: int) -> str:
         return f"{name}=never"
     unit = "h" if value % UNITS["d"] else "d"
     return f"{name}={value // UNITS[unit]}{unit}"
+
+
+def shortest_age(policy: Mapping[str, int]) -> int:
+    """The age below which no policy asks for anything; 0 if none does at any age."""
+    return min((age for name in LIMITS if (age := policy.get(name, 0)) > 0), default=0)
 
 
 # -- the plan -------------------------------------------------------------------------------------

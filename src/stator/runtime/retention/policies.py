@@ -7,44 +7,43 @@ nothing, so a run that was killed has done some of its actions whole, and the ne
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
 from stator.errors import HeadMoved, InvalidInput, NotFound, StatorError, WrongState
 from stator.model.log.commit import (
-    DATA,
     Change,
-    Commit,
     Draft,
     Erase,
-    Gone,
     Purge,
     Remove,
     Upsert,
 )
 from stator.model.log.query import SessionRow
-from stator.model.records.tables import KEEPING, TRANSCRIPT
-from stator.model.records.types import CallRecord, FlagRecord, SessionRecord
+from stator.model.records.types import FlagRecord, SessionRecord
 from stator.model.sessions import retention as model
 from stator.model.sessions.lifecycle import lent_upto
 from stator.model.sessions.retention import Action, Plan, Subject
-from stator.model.views import open_calls
 from stator.runtime.base import project_flags, project_session
 from stator.runtime.base.context import Context
 from stator.runtime.base.pages import counts_of
 from stator.runtime.driving import lifecycle
+from stator.runtime.retention.subjects import (
+    DONE,
+    EXPIRED,
+    NEVER,
+    activity,
+    subjects,
+    transcript_words,
+)
 from stator.runtime.runs import folder
 from stator.runtime.views.project_state import forget_in_indexes
-from stator.runtime.views.refs import rows_of
 from stator.store.port import StorePort
 
 PAGE = 500
 """Commits whose content one erasure takes away."""
 TRIES = 100
-EXPIRED, DONE = "expired", "done"
-"""Cause of an erasure that retention made, and its status where it was the last of them."""
 
 
 class Policies(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,122 +135,39 @@ def plan(
     store: StorePort, context: Context, *, project: str | None = None, max_bytes: int | None = None
 ) -> Plan:
     """What the policies would do now, to the sessions of a project or of the whole store."""
+    if max_bytes is None and not _asks_for_anything(store):
+        return Plan(sessions=_how_many(store, project))
     known: dict[tuple[str, str], dict[str, int]] = {}
+    now = context.clock()
 
-    def policy_of(one: Subject) -> Mapping[str, int]:
+    def policy_of(one: Subject | SessionRecord) -> Mapping[str, int]:
         scope = (one.project, one.tenant)
         if scope not in known:
             known[scope] = policies(store, *scope).holding
         return known[scope]
 
-    found = [one for one in subjects(store) if project is None or one.project == project]
-    return model.plan(found, policy_of, context.clock(), max_bytes=max_bytes)
+    def floor_of(row: SessionRow) -> int:
+        shortest = model.shortest_age(policy_of(row.record))
+        return now - shortest if shortest else NEVER
+
+    floors = floor_of if max_bytes is None else None
+    found = [one for one in subjects(store, floors) if project is None or one.project == project]
+    return model.plan(found, policy_of, now, max_bytes=max_bytes)
 
 
-def subjects(store: StorePort) -> list[Subject]:
-    """Every session that retention applies to; a project's own session is not one."""
-    rows = [row for row in rows_of(store) if row.record.mode != "project"]
-    heirs: dict[str, list[str]] = {}
-    for row in rows:
-        for part in row.record.lineage:
-            heirs.setdefault(part.session, []).append(row.id)
-        if row.record.adopted:
-            heirs.setdefault(row.record.adopted, []).append(row.id)
-    marks: dict[tuple[str, str], project_flags.ProjectFlag] = {
-        (mark.name, mark.session): mark
-        for _, mark in project_flags.marks(store, project_flags.HOLD, project_flags.TRASH)
-    }
-    sizes, running = store.usage(by="session"), set(_running(store))
-    return [
-        _subject(store, row, marks, tuple(heirs.get(row.id, ())), sizes.get(row.id, 0), running)
-        for row in rows
-    ]
+def _asks_for_anything(store: StorePort) -> bool:
+    """Whether there is a policy that is about ages, or anything in the trash: else no session need be looked at."""
+    rows = project_flags.project_sessions(store)
+    if any(model.shortest_age(row.record.retention) for row in rows):
+        return True
+    return next(project_flags.marks(store, project_flags.TRASH), None) is not None
 
 
-def _subject(
-    store: StorePort,
-    row: SessionRow,
-    marks: Mapping[tuple[str, str], project_flags.ProjectFlag],
-    heirs: tuple[str, ...],
-    size: int,
-    running: set[str],
-) -> Subject:
-    active, expired = _activity(store, row)
-    trash = marks.get((project_flags.TRASH, row.id))
-    return Subject(
-        session=row.id,
-        name=row.record.name,
-        project=row.record.project,
-        tenant=row.record.tenant,
-        status=row.record.status,
-        active=active,
-        bytes=size,
-        trashed=0 if trash is None else trash.at,
-        returned=trash is not None and trash.head != row.head,
-        held=(project_flags.HOLD, row.id) in marks,
-        busy="being run" if row.id in running else _busy(store, row),
-        heirs=heirs,
-        depth=len(row.record.lineage),
-        expired=expired,
-    )
-
-
-def _activity(store: StorePort, row: SessionRow) -> tuple[int, bool]:
-    """When something last happened in a session, and whether its transcript has expired since.
-
-    The latest of its newest commits' times, for a clock that was set back must not make it older;
-    what keeping itself appended does not count.
-    """
-    expired: bool | None = None
-    own = lent_upto(row.record.lineage)
-    times: list[int] = []
-    upto = row.head
-    while upto > own and not times:  # the expiry of a long transcript is many commits
-        after = max(own, upto - PAGE)
-        newest = store.commits(
-            row.id, after=after, upto=upto, newest_first=True, limit=PAGE, load=False
-        )
-        for commit in newest:
-            if expired is None and _words(commit):
-                expired = False
-            if expired is None and (commit.cause, commit.status) == (EXPIRED, DONE):
-                expired = True
-            if not _is_kept(commit):
-                times.append(commit.at)
-        upto = after
-    nothing = upto <= own
-    return max(row.record.created, *times), nothing if expired is None else expired
-
-
-def _is_kept(commit: Commit) -> bool:
-    """Whether a commit says what keeping did, or what a driver that died had left."""
-    if commit.actor != "system":
-        return False
-    return commit.kind in KEEPING or commit.cause == open_calls.DIED
-
-
-def _busy(store: StorePort, row: SessionRow) -> str:
-    """What a session is in the middle of, or waits for."""
-    if row.holder is not None and row.holder.live:
-        return "driven"
-    if not counts_of(store, row.id).open:
-        return ""
-    calls = [
-        record
-        for entry in store.entries(row.id, "calls")
-        if isinstance(record := entry.record, CallRecord) and not record.elsewhere
-    ]
-    if any(call.status == "awaiting approval" for call in calls):
-        return "waits for approval"
-    return "a call in doubt" if any(map(open_calls.unknown, calls)) else ""
-
-
-def _running(store: StorePort) -> Iterator[str]:
-    """Sessions of detached runs that run now."""
-    for files in folder.beside(store):
-        with contextlib.suppress(NotFound):  # one that begins just now has said nothing yet
-            if files.is_live():
-                yield files.read().session
+def _how_many(store: StorePort, project: str | None) -> int:
+    """How many sessions there are, without the projects' own."""
+    own = project_flags.project_sessions(store)
+    whole = store.heads({}, project=project, others=True)
+    return len(whole) - sum(project in (None, row.record.project) for row in own)
 
 
 # -- doing it -------------------------------------------------------------------------------------
@@ -318,19 +234,13 @@ def _pages(store: StorePort, row: SessionRow) -> Iterator[tuple[Erase, ...]]:
         upto = min(after + PAGE, row.head)
         page = store.commits(row.id, after=after, upto=upto, limit=PAGE, load=False)
         found = tuple(
-            Erase(seq=commit.seq, fields=words) for commit in page if (words := _words(commit))
+            Erase(seq=commit.seq, fields=words)
+            for commit in page
+            if (words := transcript_words(commit))
         )
         if found:
             yield found
         after = upto
-
-
-def _words(commit: Commit) -> tuple[str, ...]:
-    """What of a commit is transcript and still there."""
-    if commit.kind not in TRANSCRIPT:
-        return ()
-    there = (name for name in commit.content if name in model.WORDS or name.startswith(DATA))
-    return tuple(name for name in there if not isinstance(commit.content[name], Gone))
 
 
 def _trash(store: StorePort, context: Context, action: Action, by: str) -> None:
@@ -411,7 +321,7 @@ def _unmoved(store: StorePort, action: Action) -> SessionRow:
     row = store.session(action.session)
     if project_flags.has(store, row, project_flags.HOLD):
         raise WrongState(f"session {row.record.name!r:.80} is held", session=row.id)
-    if _activity(store, row)[0] != action.active:
+    if activity(store, row)[0] != action.active:
         raise WrongState(f"session {row.record.name!r:.80} is in use again", session=row.id)
     return row
 

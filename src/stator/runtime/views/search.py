@@ -10,7 +10,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -24,7 +24,7 @@ from stator.errors import (
     StoreReadOnly,
 )
 from stator.model.log.commit import Commit
-from stator.model.log.query import PAGE_MAX, SessionRow, check_limit, read
+from stator.model.log.query import GONE, PAGE_MAX, SessionRow, check_limit, read
 from stator.model.log.rewinds import rewind_of, stands, visible
 from stator.model.records.tables import KINDS
 from stator.model.sessions.lifecycle import lent_upto
@@ -43,7 +43,7 @@ from stator.model.views.search import (
 from stator.model.views.search_text import document, said_in
 from stator.runtime.base.context import Context
 from stator.runtime.base.pages import commits
-from stator.runtime.base.project_flags import Trash
+from stator.runtime.base.project_flags import TRASH, marked
 from stator.runtime.views import reflog
 from stator.runtime.views.refs import find_session
 from stator.store.port import Index, IndexLost, StorePort
@@ -84,6 +84,19 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     """The session was gone back from there: it is in the log, and not in the state."""
 
 
+class Spread(msgspec.Struct, frozen=True, kw_only=True):
+    """How many matches there are, and where."""
+
+    sessions: list[tuple[str, int]]
+    """The sessions that have some, by id, each with how many: the one with the best match first."""
+    is_whole: bool
+    """Whether all were counted."""
+
+    @property
+    def matches(self) -> int:
+        return sum(many for _, many in self.sessions)
+
+
 def search(
     store: StorePort,
     context: Context,
@@ -108,21 +121,61 @@ def search(
         store, context, words, project=project, agent=agent, tool=tool, path=path, session=session,
         kinds=kinds, since=since, until=until, any_word=any_word,
     )  # fmt: skip
+    return _asked(
+        store,
+        context,
+        lambda index, is_fresh: _answer(
+            store, index, query, limit, fresh=fresh or is_fresh, progress=progress
+        ),
+    )
+
+
+def search_counted(
+    store: StorePort,
+    context: Context,
+    words: str,
+    *,
+    limit: int,
+    progress: Progress | None = None,
+    **chosen: Any,
+) -> tuple[list[Hit], Spread]:
+    """The best matches, and how all of them are spread over the sessions: the index is asked once for both."""
+    check_limit(limit)
+    query = _query(store, context, words, **chosen)
+
+    def answer(index: Index, _: bool) -> tuple[list[Hit], Spread]:
+        found = _found(store, index, query, PAGE_MAX, fresh=True, progress=progress)
+        counted = Counter(session for session, _ in found)
+        spread = Spread(sessions=list(counted.items()), is_whole=len(found) < PAGE_MAX)
+        return list(_hits(store, found[:limit], query)), spread
+
+    return _asked(store, context, answer)
+
+
+Answered = TypeVar("Answered")
+
+
+def _asked(
+    store: StorePort, context: Context, answer: Callable[[Index, bool], Answered]
+) -> Answered:
+    """What an index answers. Where it cannot be written, one in memory does, which must be filled first."""
     if context.index is None:
         raise StoreError("this store has no search index", hint="connect to it: stator.connect")
     try:
         with context.index(store, True) as index:
-            return _answer(store, index, query, limit, fresh, progress)
+            assert index is not None
+            return answer(index, False)
     except (StoreFull, StoreFailed, StoreReadOnly) as error:
         warnings.warn(
             f"the search index cannot be written ({error.what}); the answer is complete, but the whole"
             " log had to be read for it",
             RuntimeWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     # The log can still be read where nothing can be written. If it is the log that fails, that is raised here.
     with context.index(store, True, on_disk=False) as index:
-        return _answer(store, index, query, limit, True, progress)
+        assert index is not None
+        return answer(index, True)
 
 
 def _query(
@@ -156,49 +209,17 @@ def _query(
     )
 
 
-class Spread(msgspec.Struct, frozen=True, kw_only=True):
-    """How many matches there are, and where."""
-
-    sessions: list[tuple[SessionRow, int]]
-    """The sessions that have some, each with how many: the one with the best match first."""
-    is_whole: bool
-    """Whether all were counted."""
-
-    @property
-    def matches(self) -> int:
-        return sum(many for _, many in self.sessions)
-
-
-def spread(store: StorePort, context: Context, words: str, **chosen: Any) -> Spread:
-    """How what `search` finds with the same words and restrictions is spread over the sessions. Asks the index as it
-    is, which the search has just updated; no match is read."""
-    query = _query(store, context, words, **chosen)
-    if context.index is None:
-        raise StoreError("this store has no search index", hint="connect to it: stator.connect")
-    with context.index(store, True) as index:
-        assert index is not None
-        found = _found(store, index, query, PAGE_MAX, False, None)
-    rows: dict[str, SessionRow] = {}
-    counted: Counter[str] = Counter()
-    for row, _ in found:
-        rows.setdefault(row.id, row)
-        counted[row.id] += 1
-    return Spread(
-        sessions=[(row, counted[session]) for session, row in rows.items()],
-        is_whole=len(found) < PAGE_MAX,
-    )
-
-
 def _answer(
     store: StorePort,
-    index: Index | None,
+    index: Index,
     query: SearchQuery,
     limit: int,
+    *,
     fresh: bool,
     progress: Progress | None,
 ) -> list[Hit]:
-    assert index is not None
-    return list(_hits(store, _found(store, index, query, limit, fresh, progress), query))
+    found = _found(store, index, query, limit, fresh=fresh, progress=progress)
+    return list(_hits(store, found, query))
 
 
 def _kinds(given: Sequence[str]) -> tuple[str, ...]:
@@ -217,7 +238,8 @@ def _stretches(store: StorePort, context: Context, name: str) -> tuple[Stretch, 
 
 # -- finding --------------------------------------------------------------------------------------
 
-Match = tuple[SessionRow, int]
+Match = tuple[str, int]
+"""A commit that matches: its session and its seq."""
 
 
 def _found(
@@ -225,6 +247,7 @@ def _found(
     index: Index,
     query: SearchQuery,
     limit: int,
+    *,
     fresh: bool,
     progress: Progress | None,
 ) -> list[Match]:
@@ -249,59 +272,67 @@ def _matches(store: StorePort, index: Index, query: SearchQuery, limit: int) -> 
         wanted *= 4
 
 
-def _present(store: StorePort, places: Sequence[tuple[str, int]]) -> Iterator[Match]:
+def _present(store: StorePort, places: Sequence[Match]) -> Iterator[Match]:
     """Those in sessions that are there and not in the trash."""
-    sessions = list(dict.fromkeys(session for session, _ in places))
-    if not sessions:
+    if not places:
         return
-    answers = store.together(*(read("session", session) for session in sessions))
-    rows = {row.id: row for row in answers if not isinstance(row, NotFound)}
-    gone = Trash(store).among(rows.values())
+    heads = store.heads({session: 0 for session, _ in places})
+    trash = marked(store, TRASH)
+    gone = {session for session, mark in trash.items() if heads.get(session) == mark.head}
     for session, seq in places:
-        row = rows.get(session)
-        if row is not None and session not in gone and seq <= row.head:
-            yield row, seq
+        if session not in gone and seq <= heads.get(session, GONE):
+            yield session, seq
 
 
 def _hits(store: StorePort, found: Sequence[Match], query: SearchQuery) -> Iterator[Hit]:
     for start in range(0, len(found), READ_AT_ONCE):
         part = found[start : start + READ_AT_ONCE]
-        known = _commits_of(store, part)
-        for row, seq in part:
-            commits_there, in_force = known.get(row.id, ({}, []))
-            if seq in commits_there:  # else purged since it was found
-                yield from _hit(row, commits_there[seq], in_force, query)
+        known = _read_matches(store, part)
+        for session, seq in part:
+            if session in known and seq in known[session].commits:  # else purged since it was found
+                yield from _hit(known[session], seq, query)
 
 
 InForce = list[tuple[int, int]]
 
 
-def _commits_of(
-    store: StorePort, found: Sequence[Match]
-) -> dict[str, tuple[dict[int, Commit], InForce]]:
-    """By session, the commits that were found in it and the stretches of its log that count: all in one call."""
-    rows = {row.id: row for row, _ in found}
-    seqs: dict[str, list[int]] = {session: [] for session in rows}
-    for row, seq in found:
-        seqs[row.id].append(seq)
+class _SessionMatches(msgspec.Struct, frozen=True):
+    """What is read of one session to show its matches."""
+
+    row: SessionRow
+    commits: Mapping[int, Commit]
+    in_force: InForce
+    """The stretches of its log that count."""
+
+
+def _read_matches(store: StorePort, found: Sequence[Match]) -> dict[str, _SessionMatches]:
+    """What is shown of matches, by session: all in one call."""
+    seqs: dict[str, list[int]] = {}
+    for session, seq in found:
+        seqs.setdefault(session, []).append(seq)
     answers = store.together(
-        *(read("commits", session, seqs=seqs[session], limit=PAGE_MAX) for session in rows),
-        *(read("commits", session, rewinds=True, load=False, limit=PAGE_MAX) for session in rows),
+        *(read("session", session) for session in seqs),
+        *(read("commits", session, seqs=seqs[session], limit=PAGE_MAX) for session in seqs),
+        *(read("commits", session, rewinds=True, load=False, limit=PAGE_MAX) for session in seqs),
     )
-    known: dict[str, tuple[dict[int, Commit], InForce]] = {}
+    many = len(seqs)
+    known: dict[str, _SessionMatches] = {}
     for row, there, marks in zip(
-        rows.values(), answers[: len(rows)], answers[len(rows) :], strict=True
+        answers[:many], answers[many : 2 * many], answers[2 * many :], strict=True
     ):
-        if isinstance(there, NotFound) or isinstance(marks, NotFound):
+        if any(isinstance(one, NotFound) for one in (row, there, marks)):
             continue
         rewinds = [rewind for one in marks if (rewind := rewind_of(one)) is not None]
         if len(marks) == PAGE_MAX:  # there are more
             rewinds = reflog.rewinds(store, row.id)
-        known[row.id] = {one.seq: one for one in there}, visible(rewinds, row.head)
+        known[row.id] = _SessionMatches(
+            row, {one.seq: one for one in there}, visible(rewinds, row.head)
+        )
     return known
 
 
-def _hit(row: SessionRow, commit: Commit, in_force: InForce, query: SearchQuery) -> Iterator[Hit]:
+def _hit(known: _SessionMatches, seq: int, query: SearchQuery) -> Iterator[Hit]:
+    row, commit = known.row, known.commits[seq]
     part = snippet(said_in(commit), query.terms)
     # Erased since, or since it was indexed: that it matched must not be shown either.
     if not part.text:
@@ -318,7 +349,7 @@ def _hit(row: SessionRow, commit: Commit, in_force: InForce, query: SearchQuery)
         snippet=part.text,
         matched=part.matched,
         tool=commit.tool,
-        rewound=not stands(in_force, commit.seq),
+        rewound=not stands(known.in_force, commit.seq),
     )
 
 

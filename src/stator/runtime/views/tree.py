@@ -53,13 +53,15 @@ def project_tree(
     store: StorePort, project: str | None, *, limit: int = LIMIT, alone: bool = True
 ) -> Tree:
     """Every session of a project, or of the store, the most recently used if there are too many; unless `alone`, those
-    without a relative among them are only counted."""
+    without a relative among them, and among as many others, are only counted."""
     rows = (row for row in rows_of(store, project=project) if row.record.mode != "project")
-    found = list(islice(rows, limit + 1))
-    shown = found[:limit] if alone else _related(found[:limit])
-    more = len(found) > limit
-    left = min(len(found), limit) - len(shown)
-    return msgspec.structs.replace(_tree(store, shown, more=more), alone=left)
+    most = limit if alone else max(limit, LIMIT)
+    found = list(islice(rows, most + 1))
+    looked = found[:most]
+    shown = looked if alone else _related(looked)
+    more = len(found) > most or len(shown) > limit
+    tree = _tree(store, shown[:limit], more=more)
+    return msgspec.structs.replace(tree, alone=len(looked) - len(shown))
 
 
 def _related(rows: Sequence[SessionRow]) -> list[SessionRow]:

@@ -20,6 +20,10 @@ COLLECTED = 50_000
 HELP = ("-h", "--help")
 QUICK = frozenset((*HELP, "-V", "--version", "help", "--complete", *registry.GROUPS["Ask"]))
 """First words after which the program ends at once: nothing that they run leaves a file open."""
+WHOLE_START = frozenset(
+    "check extract import ingest mcp proxy replay rerun run web workflow".split()
+)
+"""First words after which programs and types of users are loaded; the others need less of msgspec."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -106,7 +110,7 @@ def _help(words: list[str]) -> int:
 def _run(words: list[str]) -> int:
     import warnings
 
-    if words[0] in QUICK:
+    if words[0] not in WHOLE_START:
         from stator.surfaces.light_start import load_msgspec
 
         load_msgspec()

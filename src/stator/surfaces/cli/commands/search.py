@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stator.index_files import keeps_index
-from stator.model.log.query import PAGE_MAX, check_limit
+from stator.model.log.query import PAGE_MAX, SessionRow, check_limit, read
 from stator.model.values.ids import short
 from stator.model.views.search import PREFIX_MIN
 from stator.runtime.views.last_acts import acted
-from stator.runtime.views.search import Hit, Spread, spread
+from stator.runtime.views.search import Hit, Spread, search_counted
 from stator.surfaces.cli.parts.open_store import open_to_read
 from stator.surfaces.cli.parts.question.question_scope import QuestionScope, scope_of
 from stator.surfaces.cli.render import documents
@@ -24,7 +24,7 @@ from stator.surfaces.cli.render.table import Column, table
 from stator.surfaces.cli.render.times import NO_TIME, ago, parse_since, stamp
 
 if TYPE_CHECKING:
-    from stator.runtime.views.search import Progress as SearchProgress
+    from stator.store.port import StorePort
     from stator.surfaces.cli.options import (
         EverywhereFlag,
         JsonFlag,
@@ -121,19 +121,18 @@ def search(
                 "since": first, "until": last,
             }  # fmt: skip
 
-        def find(
-            scope: QuestionScope,
-            most: int,
-            progress: SearchProgress | None = None,
-            terms: str = asked,
-        ) -> list[Hit]:
-            return opened.store.search(terms, limit=most, progress=progress, **chosen(scope))
+        def find(scope: QuestionScope, terms: str) -> bool:
+            return bool(opened.store.search(terms, limit=1, **chosen(scope)))
 
         with delayed_bar(screen, opened.store.context.monotonic) as progress:
-            found = find(scope, min(wanted + 1, PAGE_MAX), progress)
+            most = min(wanted + 1, PAGE_MAX)
+            found, spread = search_counted(
+                opened.store.port, opened.store.context, asked,
+                limit=most, progress=progress, **chosen(scope),
+            )  # fmt: skip
         whole = None
         if len(found) > wanted:
-            whole = spread(opened.store.port, opened.store.context, asked, **chosen(scope))
+            whole = spread
             if not json:
 
                 def best_of(session: str, most: int) -> list[Hit]:
@@ -145,9 +144,7 @@ def search(
         if not keeps_index(opened.store.port):
             note("cannot write a search index beside this store, so each search reads all of it")
         if not found:
-            return _report_nothing(
-                scope, asked, lambda wider, terms: bool(find(wider, 1, terms=terms))
-            )
+            return _report_nothing(scope, asked, find)
     return 0
 
 
@@ -167,7 +164,7 @@ def _some_of_each(
 ) -> list[Hit]:
     """As many matches as are wanted: the best of all, but some of each session, so that none is lost behind others.
     Only the best if they are too few for that."""
-    sessions = [row.id for row, _ in whole.sessions]
+    sessions = [session for session, _ in whole.sessions]
     if not _has_room(whole, wanted):
         return best
     least = max(1, min(LEAST, wanted // len(sessions)))
@@ -200,7 +197,7 @@ def _show(
         for hit in shown:
             screen.item(documents.hit(hit))
         if whole is not None and not asked:
-            screen.item({"cut": _cut_json(whole, wanted)})
+            screen.item({"cut": _cut_json(scope.opened.store.port, whole, wanted)})
         return
     sessions = len(whole.sessions if whole else {hit.session for hit in shown})
     matches = whole.matches if whole else len(shown)
@@ -233,8 +230,8 @@ def _show_spread(screen: Screen, whole: Spread, scope: QuestionScope) -> None:
     """One line a session: how many matches it has, those with most first."""
     opened = scope.opened
     ordered = sorted(whole.sessions, key=lambda one: -one[1])
-    rows = [row for row, _ in ordered[:SESSIONS_MAX]]
-    used = {row.id: row for row in acted(opened.store.as_read, rows)}
+    rows = _rows(opened.store.port, ordered[:SESSIONS_MAX])
+    used = {row.id: row for row in acted(opened.store.as_read, list(rows.values()))}
     cells: list[list[Line | str]] = [
         [
             name_line(row),
@@ -244,7 +241,8 @@ def _show_spread(screen: Screen, whole: Spread, scope: QuestionScope) -> None:
             Line(short(row.id), "id"),
             Line(opened.project_shown(row.record.project) if scope.everywhere else "", "dim"),
         ]
-        for row, many in ordered[:SESSIONS_MAX]
+        for session, many in ordered[:SESSIONS_MAX]
+        if (row := rows.get(session)) is not None
     ]
     screen.lines(table(SPREAD, cells, screen.width))
     if len(ordered) > SESSIONS_MAX:
@@ -255,15 +253,23 @@ def _show_spread(screen: Screen, whole: Spread, scope: QuestionScope) -> None:
     screen.line()
 
 
-def _cut_json(whole: Spread, shown: int) -> dict[str, Any]:
+def _rows(store: StorePort, counted: Sequence[tuple[str, int]]) -> dict[str, SessionRow]:
+    """The rows of sessions with matches, in one call; without those that were purged in this moment."""
+    found = store.together(*(read("session", session) for session, _ in counted))
+    return {row.id: row for row in found if isinstance(row, SessionRow)}
+
+
+def _cut_json(store: StorePort, whole: Spread, shown: int) -> dict[str, Any]:
+    rows = _rows(store, whole.sessions)
     return {
         "shown": shown,
         "of": whole.matches,
         "what": "matches",
         "more": f"-n {shown * 2}",
         "sessions": [
-            {"session": row.id, "name": row.record.name, "matches": many}
-            for row, many in whole.sessions
+            {"session": session, "name": rows[session].record.name, "matches": many}
+            for session, many in whole.sessions
+            if session in rows
         ],
     }
 

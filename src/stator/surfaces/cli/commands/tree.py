@@ -10,7 +10,7 @@ from stator.model.values.ids import short
 from stator.model.views.tree import Branch, Tree, drawn
 from stator.runtime.views.as_read import for_one_answer
 from stator.runtime.views.glance.listed import ListedSession, listed
-from stator.runtime.views.tree import LIMIT, project_tree
+from stator.runtime.views.tree import project_tree
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
 from stator.surfaces.cli.parts.question.question_scope import scope_of
 from stator.surfaces.cli.render import amounts, documents
@@ -49,8 +49,8 @@ COLUMNS = (
     Column(title="ENDED", drop=2),
     Column(title="ID", drop=1),
 )
-ASKED_OF = 100
-"""Sessions of which it is looked up what they were asked and how they ended: that reads several records of each."""
+LISTED = 100
+"""Sessions that are shown unless -n says otherwise: those used last."""
 PARENTLESS = f"of {amounts.UNKNOWN}"
 OWN_TURN = {"retry": 1}
 """How many turns before the one that its tree names a session's own begin."""
@@ -71,7 +71,7 @@ def tree(
     Without a session, those of this project; a session without relatives is counted, and listed with --project. With
     one, the whole tree that it is in. A fork shares turns with its parent: they are counted once.
     """
-    wanted = check_limit(LIMIT if limit is None else limit)
+    wanted = check_limit(LISTED if limit is None else limit)
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         scope = scope_of(opened, (), session=None, project=project, everywhere=everywhere)
         if what or session is not None:
@@ -97,7 +97,7 @@ def tree(
 
 def _lines(opened: OpenedStore, found: Tree, marked: str, width: int) -> Iterator[Line]:
     reading = for_one_answer(opened.store.as_read)
-    rows = [reading.session(branch.id) for branch in found.branches[:ASKED_OF]]
+    rows = [reading.session(branch.id) for branch in found.branches]
     about = {one.row.id: one for one in listed(reading, rows, opened.prices())}
     cells = [
         _cells(lead, branch, about.get(branch.id), opened, here=branch.id == marked)
@@ -116,10 +116,8 @@ def _lines(opened: OpenedStore, found: Tree, marked: str, width: int) -> Iterato
     if found.alone:
         others = count(found.alone, "session")
         yield Line(f"{others} without forks, retries or sub-agents: stator tree --project", "dim")
-    if len(found.branches) > ASKED_OF:
-        yield Line(f"ASKED and ENDED are of the first {ASKED_OF}; name a session for others", "dim")
     if found.more:
-        yield Line("… more sessions; show them with -n", "dim")
+        yield Line(f"… more sessions: stator tree -n {10 * len(found.branches)}", "dim")
 
 
 def _shares_turns(found: Tree) -> bool:

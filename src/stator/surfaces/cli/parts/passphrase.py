@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import sys
 
 from stator.errors import InvalidInput, NotFound
@@ -27,6 +26,8 @@ def from_terminal(what: str, *, twice: bool = False) -> str:
         raise InvalidInput(
             "cannot ask for a passphrase: stdin is not a terminal", hint="use --passphrase-file"
         )
+    import getpass  # seldom asked for
+
     try:
         found = getpass.getpass(f"{what}: ")
         again = getpass.getpass(f"{what}, again: ") if twice else found

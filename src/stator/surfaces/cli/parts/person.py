@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from stator.errors import BadQuery, NotProven
 from stator.model.calls.proof import check_proof, demanded
@@ -19,8 +20,7 @@ ATTEMPTS = 3
 TERMINAL = Recognised("terminal")
 
 
-@dataclass(frozen=True)
-class Person:
+class Person(msgspec.Struct, frozen=True):
     """What the options of a command say about how the person can be recognised."""
 
     proof: str = ""
