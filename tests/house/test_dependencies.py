@@ -59,7 +59,10 @@ def third_party(tree: SourceTree) -> dict[str, set[str]]:
 
 
 def _is_pythons(package: str) -> bool:
-    return package in sys.stdlib_module_names or package == "compression"  # since 3.14
+    return package in sys.stdlib_module_names or package in (
+        "_sha2",
+        "compression",
+    )  # since 3.12, 3.14
 
 
 def declared(project: Mapping[str, object], extra: str = "") -> set[str]:

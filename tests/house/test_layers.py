@@ -96,7 +96,7 @@ ROOMS: dict[str, Steps] = {
         ("replay",),
     ),
     "importers": (
-        ("reading",),
+        ("reading", "default_folders"),
         ("format",),
         (
             *("claude_code", "codex", "gemini", "opencode", "copilot", "pi", "inspect_ai"),

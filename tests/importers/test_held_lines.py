@@ -17,7 +17,7 @@ from stator.hooks import transcript_file
 from stator.hooks.hook_note import namespace
 from stator.hooks.spool import exclusive
 from stator.importers import registry
-from stator.model.exchange.item_commits import NOT_TOLD
+from stator.model.sessions.lifecycle import NOT_TOLD
 from stator.runtime.runs.processes import start_ticks
 from stator.surfaces.hook import line_of
 

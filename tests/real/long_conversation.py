@@ -22,10 +22,10 @@ from stator.hooks.hook_note import hook_note
 from stator.importers import registry
 from stator.importers.conversation import Report, import_conversation
 from stator.importers.discover import discover
-from stator.model.exchange.item_commits import NOT_TOLD
 from stator.model.log.commit import Commit
 from stator.model.log.edges import edges_of
 from stator.model.log.query import SessionQuery
+from stator.model.sessions.lifecycle import NOT_TOLD
 from stator.runtime.facade.store import Store
 from waiting import eventually
 

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 import stator
 from runtime.support import Died, driving
 from stator.errors import Busy, NotFound, WrongState
-from stator.model.exchange.item_commits import NOT_TOLD
 from stator.model.exchange.items import Called, Conversation, Prompted, Returned
 from stator.model.log.commit import Draft
 from stator.model.log.query import SessionRow
 from stator.model.records.types import CallRecord, SessionRecord
+from stator.model.sessions.lifecycle import NOT_TOLD
 from stator.model.views import open_calls
 from stator.model.views.unplaced import EXPLAINED
 from stator.runtime.driving import settlement
@@ -211,7 +211,7 @@ def test_what_was_imported_long_ago_is_in_doubt_where_one_looks_and_no_alarm(eit
     assert [record.status for record in view.state()["calls"].values()] == ["in doubt"]
     assert store.doubts.open() == []
     assert overview(store.as_read) == []
-    assert list(attention.doubtful(store.as_read)) == []
+    assert attention.unresolved(store.as_read, most=10).doubtful == []
     assert "Calls in doubt" not in view.brief().text
 
 

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from stator.connect import connect
 from stator.connect import context as plain_context
-from stator.model.exchange.item_commits import NOT_TOLD
 from stator.model.exchange.items import Began, Called, Conversation, Prompted
 from stator.model.log.commit import Draft
+from stator.model.sessions.lifecycle import NOT_TOLD
 from stator.model.views.unplaced import EXPLAINED
 from stator.runtime.facade.store import Store
 from stator.runtime.ingest.recorder import Recorder

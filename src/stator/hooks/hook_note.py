@@ -9,7 +9,6 @@ machine, and who may write there could name any. So a note has a mark, made with
 from __future__ import annotations
 
 import os
-from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -19,6 +18,7 @@ from stator.model.brief.received import GivenNote
 from stator.model.exchange.bookmark import HOOKS, Bookmark
 from stator.model.exchange.item_commits import DraftingState
 from stator.model.exchange.items import Began, Ended
+from stator.model.values.digest import blake2b
 from stator.model.values.json_text import canonical
 from stator.store.port import StorePort
 

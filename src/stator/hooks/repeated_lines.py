@@ -6,10 +6,10 @@ the same moment and with the same input. What has an id of its own is recorded o
 
 from __future__ import annotations
 
-from hashlib import sha256
 from typing import Any
 
 from stator.hooks.spool import SpoolLine
+from stator.model.values.digest import sha256
 from stator.model.values.json_text import canonical
 
 LAST = "last line"

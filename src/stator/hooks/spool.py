@@ -15,7 +15,6 @@ import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from hashlib import sha256
 from typing import Any, BinaryIO
 
 import msgspec
@@ -25,6 +24,7 @@ from stator.errors import InvalidInput
 from stator.importers.reading.jsonl import decode_json, open_regular_file
 from stator.locations import NOTE, TAKEN, is_spooled
 from stator.model.log.shown_text import legible
+from stator.model.values.digest import sha256
 
 MARK = b"stator1 "
 LOCK = "lock"

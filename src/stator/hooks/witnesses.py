@@ -22,7 +22,7 @@ from stator.hooks.mappers import load_mapper
 from stator.hooks.repeated_lines import repeats_last
 from stator.importers.reading.jsonl import open_regular_file
 from stator.locations import HELD
-from stator.model.exchange.item_commits import NOT_TOLD, Drafter
+from stator.model.exchange.item_commits import Drafter
 from stator.model.exchange.items import (
     Called,
     Conversation,
@@ -41,6 +41,7 @@ from stator.model.log.commit import Draft
 from stator.model.log.query import CallQuery
 from stator.model.log.redact import has_placeholder
 from stator.model.log.shown_text import legible
+from stator.model.sessions.lifecycle import NOT_TOLD
 from stator.model.values import canon
 from stator.runtime.base.context import Context
 from stator.runtime.ingest.log_state import state_of_log

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from hashlib import sha256
 
 import msgspec
 
@@ -36,6 +35,7 @@ from stator.model.log.delta import (
 )
 from stator.model.records.tables import COLLECTIONS, NUMBERED
 from stator.model.records.types import ErasedRecord
+from stator.model.values.digest import sha256
 from stator.model.values.ids import (
     from_bytes,
     run_id,

@@ -21,7 +21,7 @@ from typing import Any
 from campaigns.postgres.pair import Pair
 from stator.model.log.commit import Commit
 from stator.runtime.facade.store import Store
-from stator.runtime.views.attention import doubtful
+from stator.runtime.views.attention import unresolved
 from stator.runtime.views.verify import verify
 from stator.store.port import StorePort
 
@@ -101,7 +101,7 @@ def payments(log: Iterable[Commit]) -> tuple[dict[str, list[str]], set[str]]:
 def unsaid(store: Store, session: str, log: list[Commit], paid: Counter[str]) -> Iterator[str]:
     calls, done = payments(log)
     doubts = {doubt.call for doubt in store.doubts.open(session)}
-    attended = {row.call for row in doubtful(store.as_read)}
+    attended = {row.call for row in unresolved(store.as_read, most=10_000).doubtful}
     if doubts - attended:
         yield f"in doubt, and not among what needs attention: {sorted(doubts - attended)}"
     # A driver that may still run has its open calls, as far as anyone can know, until it is silent or displaced.

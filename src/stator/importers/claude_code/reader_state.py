@@ -9,13 +9,13 @@ from __future__ import annotations
 from base64 import b64encode
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from hashlib import blake2b
 from typing import Any, TypeVar
 
 import msgspec
 
 from stator.importers.claude_code.line_fields import NAME_MAX
 from stator.importers.reading.jsonl import JsonlLine, read_lines
+from stator.model.values.digest import blake2b
 
 MAPPER = 2
 """The version of the mapping from lines to items."""

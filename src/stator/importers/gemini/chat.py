@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from glob import escape
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +34,7 @@ from stator.importers.reading.jsonl import (
 )
 from stator.importers.reading.line_stream import LineStream
 from stator.model.exchange.items import Conversation, Cursor, Item, Spawned
+from stator.model.values.digest import sha256
 
 SOURCE = "gemini"
 HEAD_LINES = 400

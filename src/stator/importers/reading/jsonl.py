@@ -12,7 +12,6 @@ import json
 import os
 import stat
 from collections.abc import Callable, Iterator
-from hashlib import sha256
 from typing import Any, BinaryIO
 
 import msgspec
@@ -103,6 +102,8 @@ def fingerprint(path: str, offset: int) -> str:
     A file that has grown since keeps its fingerprint; a file that was rewritten does not. Up to offset 0
     there is nothing to compare, and a database must not be opened here.
     """
+    from hashlib import sha256  # takes time to load, and few programs follow a file
+
     if not offset:
         return sha256().hexdigest()[:32]
     with open_regular_file(path) as file:

@@ -8,7 +8,6 @@ only: who reads the log and who runs tools is `runtime`'s business.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Sequence
-from hashlib import sha256
 from typing import Any, Literal, cast
 
 import msgspec
@@ -41,6 +40,7 @@ from stator.model.log.secret_bytes import redacted_reading
 from stator.model.records.tables import ONCE
 from stator.model.records.types import CallStatus, Effect, Record
 from stator.model.values import canon
+from stator.model.values.digest import sha256
 
 Scrub = canon.Scrub
 Course = Literal["replay", "run", "in doubt", "awaiting"]

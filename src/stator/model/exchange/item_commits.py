@@ -83,8 +83,6 @@ DELIVERED_MAX = 32
 UNSEEN = "no result was recorded"
 UNASKED = "only its result was recorded"
 """Why nothing is known of what a call was given."""
-NOT_TOLD = "not in the transcript"
-"""The cause of what a witness saw and the transcript of the session never mentions."""
 WORDS: dict[Author, tuple[Actor, Source]] = {
     "user": ("user", "user"),
     "agent": ("agent", "model"),

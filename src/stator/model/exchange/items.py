@@ -29,7 +29,6 @@ nothing). `Cursor` says where reading may continue next time.
 
 from __future__ import annotations
 
-from hashlib import sha256
 from typing import Any, Literal
 
 import msgspec
@@ -42,6 +41,7 @@ from stator.model.records.types import (
     Knowledge,
     StepStatus,
 )
+from stator.model.values.digest import sha256
 from stator.model.values.ids import derived
 
 DIGEST_DIGITS = 16

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from hashlib import blake2b
 from typing import Any, Literal, get_args
 
 import msgspec
 
 from stator.model.exchange.items import Delivered, Item, Noted, Prompted, Returned
+from stator.model.values.digest import blake2b
 from stator.model.values.late_pattern import late
 
 NoteKind = Literal["start", "prompt", "file", "handover"]

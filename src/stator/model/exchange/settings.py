@@ -8,7 +8,6 @@ Names that have a meaning: `model`, `system_prompt` (digest and first line), `te
 from __future__ import annotations
 
 from collections.abc import Mapping
-from hashlib import sha256
 from typing import Any
 
 from stator.errors import StatorError
@@ -17,6 +16,7 @@ from stator.model.log.commit import Change, Remove, Upsert
 from stator.model.log.shown_text import cut_short
 from stator.model.records.types import SettingRecord
 from stator.model.values import canon
+from stator.model.values.digest import sha256
 
 NAMES_MAX = 100
 """Settings of one conversation that are remembered; one with more of them is not telling settings."""

@@ -7,13 +7,13 @@ and in order; or the summary of a compaction that has them. It is never the user
 from __future__ import annotations
 
 import re
-from hashlib import sha256
 
 from stator.model.exchange.extraction_state import ExtractionState, HeldCall
 from stator.model.extraction.evidence import Evidence, ExtractionRule, Found, plain_text, string
 from stator.model.log.commit import Upsert
 from stator.model.records.types import ArtifactRecord, DeliveryRecord
 from stator.model.values import canon
+from stator.model.values.digest import sha256
 
 HEADINGS = ("Goal", "Decisions", "Constraints", "State", "Next", "Dead ends")
 NAME = "handover"

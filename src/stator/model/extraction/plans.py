@@ -6,7 +6,6 @@ is recorded as the plan.
 
 from __future__ import annotations
 
-from hashlib import sha256
 from typing import Any
 
 from stator.model.exchange.extraction_state import ExtractionState, HeldCall
@@ -21,6 +20,7 @@ from stator.model.extraction.evidence import (
 from stator.model.log.commit import Upsert
 from stator.model.records.types import ArtifactRecord
 from stator.model.values import canon
+from stator.model.values.digest import sha256
 
 TOOLS = frozenset({"ExitPlanMode", "exit_plan_mode"})
 PLAN_MAX = 100_000

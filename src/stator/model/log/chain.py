@@ -12,7 +12,6 @@ knows its head; it cannot prevent a rewrite that recomputes all of it, which is 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -26,6 +25,7 @@ from stator.model.log.commit import (
     Item,
 )
 from stator.model.log.delta import Delta, Put
+from stator.model.values.digest import sha256
 
 TAG = b"stator.commit/1\n"
 GENESIS = "0" * 64

@@ -8,7 +8,6 @@ item → hash.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from hashlib import sha256
 from operator import attrgetter, is_
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +54,7 @@ from stator.model.sessions.lifecycle import (
     is_witnessed,
 )
 from stator.model.values import canon
+from stator.model.values.digest import sha256
 from stator.model.values.ids import check_id, run_id
 
 CONTENT_MAX = 64 * 1024 * 1024

@@ -7,15 +7,14 @@ again, and the key cannot be read back. An index of these names is a projection 
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Iterable, Mapping, Sequence
-from hashlib import sha256
 from typing import Any
 
 import msgspec
 
 from stator.model.log.commit import Commit
 from stator.model.values import canon
+from stator.model.values.digest import keyed, sha256
 
 FIELD = "keys"
 """Where the input of an erasure holds what it keeps of the keys it took away."""
@@ -46,7 +45,7 @@ def plain(data: bytes) -> str:
 
 def salted(salt: str, data: bytes) -> str:
     """The name of a key that was erased."""
-    return hmac.digest(salt.encode(), data, "sha256").hex()[:DIGITS]
+    return keyed(salt.encode(), data).hex()[:DIGITS]
 
 
 def recorded_forms(keys: Iterable[str]) -> list[bytes]:

@@ -8,7 +8,6 @@ between commits is the turn that is open in a session, with the calls that have 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -16,6 +15,7 @@ import msgspec
 from stator.model.log.commit import CONTINUED, Commit, Large
 from stator.model.log.shown_text import cut_short
 from stator.model.outlets import genai_names as names
+from stator.model.values.digest import blake2b
 from stator.model.values.json_text import canonical, shown, utf8
 from stator.model.window.reply import dialect, text_of
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Mapping
-from hashlib import blake2b
 
 import msgspec
 
 from stator.errors import BadPosition
+from stator.model.values.digest import blake2b
 
 PREFIX = "all1."
 """What every cursor begins with; its number is the version."""

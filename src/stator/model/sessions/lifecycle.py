@@ -33,6 +33,8 @@ TRANSITIONS: dict[str, dict[str, Status]] = {
 ENDED: frozenset[Status] = frozenset({"closed", "archived"})
 AFTER_CLOSE = "after close"
 """The cause of what a witness brings to a session that was closed; its own cause follows it, after a colon."""
+NOT_TOLD = "not in the transcript"
+"""The cause of what a witness saw and the transcript of the session never mentions."""
 
 SHOWN = (*get_args(Status), "interrupted", "silent")
 """The statuses that people see (`SessionRow.shown`)."""

@@ -6,10 +6,10 @@ count as imported, and it is not shown to an agent unlabelled. `stator.owner` fi
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Callable
 
 from stator.errors import NoOwner
+from stator.model.values.digest import keyed
 
 OLD, OWNER = "local:", "owner:"
 """What a mark begins with: up to 0.6 it is made with the store's id, since then with the owner's key."""
@@ -86,11 +86,13 @@ def is_old_mark(mark: str, data: bytes, store: str) -> bool:
 
 
 def _is(mark: str, kind: str, key: bytes, data: bytes) -> bool:
-    return hmac.compare_digest(mark.encode(), (kind + _digest(key, data)).encode())
+    from hmac import compare_digest  # loads OpenSSL: only where a mark is compared
+
+    return compare_digest(mark.encode(), (kind + _digest(key, data)).encode())
 
 
 def _digest(key: bytes, data: bytes) -> str:
-    return hmac.digest(key, data, "sha256").hex()[:MARK_DIGITS]
+    return keyed(key, data).hex()[:MARK_DIGITS]
 
 
 OWN = Ownership()

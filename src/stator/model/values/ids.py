@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from hashlib import sha256
 from typing import Literal
 
 from stator.errors import BadId
+from stator.model.values.digest import sha256
 
 Kind = Literal["session", "turn", "call", "commit", "run"]
 

@@ -7,7 +7,6 @@ that an index continues where it was. The result depends on the commits alone, n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -29,6 +28,7 @@ from stator.model.records.types import (
     to_settle,
 )
 from stator.model.values.canon import encode
+from stator.model.values.digest import blake2b
 from stator.model.values.late_pattern import late
 from stator.model.views.untrusted import SessionTaint
 

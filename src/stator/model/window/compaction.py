@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Any, Literal, NamedTuple, Protocol
 
 from stator.model.log.commit import Commit
@@ -28,6 +27,7 @@ from stator.model.records.types import (
     EvictedRecord,
     FileRecord,
 )
+from stator.model.values.digest import sha256
 from stator.model.values.json_text import shown, utf8
 from stator.model.window.messages import legal
 from stator.model.window.words import (

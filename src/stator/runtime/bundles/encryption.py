@@ -7,11 +7,11 @@ left out, moved, or taken from another bundle are not opened. Needs the extra `s
 from __future__ import annotations
 
 import struct
-from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from stator.errors import BadBundle, InvalidInput
 from stator.model.exchange.bundle import Lock
+from stator.model.values.digest import sha256
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM

@@ -12,7 +12,6 @@ import contextvars
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -44,6 +43,7 @@ from stator.model.log.commit import (
     Upsert,
 )
 from stator.model.records.types import CallRecord, Effect
+from stator.model.values.digest import sha256
 from stator.model.values.ids import retype
 from stator.runtime.driving import lifecycle, observe
 from stator.runtime.driving.again import once

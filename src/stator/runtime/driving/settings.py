@@ -9,7 +9,6 @@ turn that is not answered from the record.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from hashlib import sha256
 from pathlib import PurePath
 from typing import Any
 
@@ -26,6 +25,7 @@ from stator.model.log.clean_record import clean_record
 from stator.model.log.commit import Change, Remove, Upsert
 from stator.model.records.types import SettingRecord, ToolRecord
 from stator.model.values import canon, paths
+from stator.model.values.digest import sha256
 from stator.model.window.reply import plain_reply
 from stator.runtime.base.arguments import text, texts
 from stator.runtime.files.disk_check import digest_at

@@ -6,7 +6,6 @@ Each method appends one commit and returns its id.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -38,6 +37,7 @@ from stator.model.records.types import (
     WorkingRecord,
 )
 from stator.model.values import canon, paths
+from stator.model.values.digest import sha256
 from stator.runtime.base.arguments import (
     mapping,
     text,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from hashlib import sha256
 from stat import S_ISREG
 from typing import NamedTuple
 
 from stator.errors import InvalidInput
+from stator.model.values.digest import sha256
 from stator.runtime.files import safe_io
 from stator.runtime.files.safe_io import BESIDE, DIGEST_MAX, DIGITS
 

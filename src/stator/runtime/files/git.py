@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from hashlib import sha256
+
+from stator.model.values.digest import sha256
 
 TIMEOUT_S = 5.0
 

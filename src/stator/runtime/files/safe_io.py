@@ -12,11 +12,11 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
-from hashlib import sha256
 from typing import NamedTuple
 
 from stator import locks
 from stator.errors import Conflict, InvalidInput
+from stator.model.values.digest import sha256
 
 DIGITS = 16
 DIGEST_MAX = 64 * 1024 * 1024

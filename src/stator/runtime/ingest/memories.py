@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from hashlib import sha256
 
 import msgspec
 
@@ -19,6 +18,7 @@ from stator.model.log.commit import Draft, Provenance, Remove, Upsert
 from stator.model.records.text import value_text
 from stator.model.records.types import ArtifactRecord, FactRecord, PreferenceRecord, SessionRecord
 from stator.model.values import canon
+from stator.model.values.digest import sha256
 from stator.model.views.taint import MEMORIES
 from stator.runtime.base import project_session
 from stator.runtime.base.context import Context

@@ -6,7 +6,6 @@ Most sessions are too young for any policy, which their newest commit shows; onl
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
@@ -27,7 +26,7 @@ from stator.store.port import StorePort
 
 EXPIRED, DONE = "expired", "done"
 """Cause of an erasure that retention made, and its status where it was the last of them."""
-NEVER, ALWAYS = -1, sys.maxsize
+NEVER, ALWAYS = -1, 2**63 - 1
 """Floors before and after every time."""
 PAGE = 500
 """Newest commits that are looked at together."""

@@ -8,11 +8,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from stator.model.exchange.item_commits import NOT_TOLD
 from stator.model.log.query import CallQuery, CallRow, SessionQuery, SessionRow
-from stator.model.sessions.lifecycle import split_cause
+from stator.model.sessions.lifecycle import NOT_TOLD, split_cause
 from stator.model.views.open_calls import HISTORY_US
-from stator.runtime.base.pages import each_call, matching
+from stator.runtime.base.pages import each_call, find_entry, matching
 from stator.runtime.views.as_read import is_history
 from stator.store.port import StorePort
 
@@ -26,14 +25,41 @@ class NotToldBounds(NamedTuple):
     """Commits of each: what no transcript contains lands at the end."""
 
 
-NARROW, WIDE = NotToldBounds(20, 50), NotToldBounds(200, 1000)
+NARROW, WIDE = NotToldBounds(20, 20), NotToldBounds(200, 1000)
 
 
-def doubtful(store: StorePort) -> Iterator[CallRow]:
-    """Calls in doubt that a person is asked about, the newest session first."""
-    for row in each_call(store, CallQuery(statuses=("in doubt",))):
-        if not is_history(store, row.session, row.outcome or row.seq):
-            yield row
+class Unresolved(NamedTuple):
+    """Calls that ended in no known way and that nothing is going to end by itself, the newest session first."""
+
+    doubtful: list[CallRow]
+    """In doubt, and a person is asked about them."""
+    lost: list[CallRow]
+    """Started, in a session whose driver is gone."""
+
+
+def unresolved(store: StorePort, *, most: int) -> Unresolved:
+    """At most so many of each, found in one pass over the calls without a known outcome."""
+    found = Unresolved([], [])
+    for row in each_call(store, CallQuery(statuses=("in doubt", "started"))):
+        if row.status == "in doubt":
+            kept, fits = found.doubtful, not is_history(store, row.session, row.outcome or row.seq)
+        else:
+            kept, fits = found.lost, _is_lost(store, row)
+        if fits and len(kept) < most:
+            kept.append(row)
+        if len(found.doubtful) == len(found.lost) == most:
+            break
+    return found
+
+
+def _is_lost(store: StorePort, row: CallRow) -> bool:
+    """Whether a call without an outcome has started, rather than waits for approval, and no program runs that could
+    bring its outcome. The agent of a recorded session may."""
+    session = store.session(row.session)
+    if session.record.mode == "recorded" or (session.holder is not None and session.holder.live):
+        return False
+    entry = find_entry(store, row.session, "calls", row.call)
+    return getattr(entry and entry.record, "status", "started") == "started"
 
 
 class NotTold(msgspec.Struct, frozen=True, kw_only=True):

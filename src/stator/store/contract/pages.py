@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import Any
 
 import pytest
 
 from stator.errors import BadQuery, NotFound
-from stator.model.log.query import NEWEST, SessionQuery, read
+from stator.model.log.query import NEWEST, CallQuery, SessionQuery, read
 from stator.store.contract.drive import Story, begin, large_text
 from stator.store.contract.fixtures import Capabilities
 from stator.store.port import StorePort
@@ -175,6 +176,34 @@ class TestTogether:
         alone = [getattr(story.store, one.method)(*one.args, **one.options) for one in asked]
         assert story.store.together(*asked) == alone
         assert story.store.together() == []
+
+    def test_no_read_changes_what_another_one_answers(self, story: Story) -> None:
+        """Of a fork, whose log has several parts: each read after each other one."""
+        story.turn()
+        story.call("pay")
+        story.fact("a")
+        fork = story.fork("fork").drive()
+        fork.outcome(fork.call("pay"))
+        fork.fact("b")
+        upto = story.store.head(fork.session).seq
+        asked = [
+            read("calls", CallQuery()),
+            read("calls", CallQuery(session=fork.session)),
+            read("commits", fork.session),
+            read("commits", fork.session, rewinds=True),
+            read("entries", fork.session, "facts", "calls"),
+            read("entries", fork.session, "facts", at=upto - 1),
+            read("head", fork.session),
+            read("locate", story.log[-1].id, fork.session),
+            read("session", fork.session, counted=True),
+            read("sessions", SessionQuery()),
+            read("turns", fork.session, prompts=True),
+            read("versions", fork.session, after=0, upto=upto),
+        ]
+        alone = [getattr(story.store, one.method)(*one.args, **one.options) for one in asked]
+        for first, second in permutations(range(len(asked)), 2):
+            found = story.store.together(asked[first], asked[second])
+            assert found == [alone[first], alone[second]]
 
     def test_what_is_not_found_is_an_answer_and_the_others_are_given(self, story: Story) -> None:
         """One session that is gone does not take the answers about others away."""

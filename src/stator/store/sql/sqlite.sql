@@ -354,6 +354,16 @@ WHERE s <= :start AND (:project IS NULL OR project = :project)
       AND status IN (SELECT value FROM json_each(CAST(:statuses AS TEXT)))))
 ORDER BY s DESC LIMIT :limit;
 
+-- name: sessions_with_open_calls
+-- The same of calls without a known outcome, all at once: few sessions have one, so the index is read, not each session.
+WITH wanted(status) AS MATERIALIZED (SELECT value FROM json_each(CAST(:statuses AS TEXT))),
+held(s) AS (
+  SELECT s FROM call_ix INDEXED BY call_failed
+  WHERE s <= :start AND status <> 'ok' AND (:tool IS NULL OR tool = :tool) AND status IN wanted
+  UNION SELECT s FROM session INDEXED BY session_dirty WHERE dirty = 1 AND s <= :start)
+SELECT s, id FROM held CROSS JOIN session USING (s)
+WHERE (:project IS NULL OR project = :project) ORDER BY s DESC;
+
 -- name: call_page_failed
 -- The same over calls that did not end ok, which have an index of their own.
 SELECT s, seq, call, tool, effect, status, cause, attempt, outcome, turn, at

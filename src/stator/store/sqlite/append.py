@@ -7,7 +7,6 @@ transaction of the `Writer`; `forget` and `forget_all` undo what was believed wh
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain as chained
 from itertools import groupby
@@ -40,6 +39,7 @@ from stator.model.sessions.lifecycle import (
     lent_upto,
 )
 from stator.model.sessions.ownership import OWN
+from stator.model.values.digest import keyed
 from stator.model.values.ids import check_id, from_bytes, to_bytes
 from stator.store.drafts import (
     in_project,
@@ -193,14 +193,14 @@ class Appender:
             if isinstance(oldest.content.get("key"), bytes):
                 key = oldest.value("key")
         # Without a key of its own (or after it was erased), one that the store alone knows.
-        made = redactor(key or hmac.digest(self._blob_key, first_id.encode(), "sha256").hex())
+        made = redactor(key or keyed(self._blob_key, first_id.encode()).hex())
         self._redactors[first_id] = made
         return made
 
     def _digest(self, place: SessionPlace) -> Callable[[bytes], bytes]:
         """Blobs are addressed by a digest keyed per store and tenant: equality across tenants does not show."""
         secret = self._blob_key + place.record.tenant.encode()
-        return lambda data: hmac.digest(secret, data, "sha256")
+        return lambda data: keyed(secret, data)
 
     # -- appending --------------------------------------------------------------------------------
 

@@ -13,7 +13,6 @@ import random
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
-from hashlib import sha256
 from typing import Any, Literal
 
 import apsw
@@ -31,6 +30,7 @@ from stator.errors import (
     StoreReadOnly,
     StoreReplaced,
 )
+from stator.model.values.digest import sha256
 from stator.store.sql import script
 from stator.store.sqlite import lock_holders, shared_memory
 from stator.store.sqlite.shared_memory import identity

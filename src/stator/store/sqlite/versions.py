@@ -8,10 +8,10 @@ the log of tools.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from hashlib import blake2b
 from typing import Any
 
 from stator.model.records.tables import COLLECTIONS
+from stator.model.values.digest import blake2b
 
 Version = tuple[int, int, int, int, int, str, str | None, bytes | None]
 """(seq, n, op, was, turn, id, key, body): a put (op 1) or drop (op 0). A key that comes from a row is None."""

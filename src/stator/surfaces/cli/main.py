@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from stator.surfaces.cli import registry
 
-COLLECTED = 50_000
+COLLECTED = 500_000
 """Objects after which the garbage collector looks for cycles: most are modules, classes and functions being loaded."""
 HELP = ("-h", "--help")
 QUICK = frozenset((*HELP, "-V", "--version", "help", "--complete", *registry.GROUPS["Ask"]))

@@ -20,6 +20,8 @@ from stator.store.sqlite.queries.commits import BATCH, encode_array
 from stator.store.sqlite.queries.lineage import MAX_SEQ, FindPlace, SessionPlace
 from stator.store.sqlite.queries.state import find_entry
 
+OPEN = frozenset(("awaiting approval", "started", "in doubt"))
+"""How a call stands without a known outcome."""
 SESSIONS = 128
 """Sessions that are looked up at once: a question for the newest calls needs few."""
 
@@ -173,9 +175,9 @@ def store_calls(
     start, before = cursor if cursor else (MAX_SEQ, MAX_SEQ)
     for s, identifier in _sessions_with_calls(connection, query, start):
         place = placed(connection, from_bytes(identifier, "session"))
-        place.segments = place.segments[-1:]
+        own = msgspec.structs.replace(place, segments=place.segments[-1:])
         bound = before if s == start else MAX_SEQ
-        page = read_calls(connection, place, query, before=bound, limit=limit - len(found))
+        page = read_calls(connection, own, query, before=bound, limit=limit - len(found))
         found += page.rows
         if page.cursor is not None or len(found) >= limit:
             return Page(found, (s, found[-1].seq))
@@ -186,10 +188,14 @@ def _sessions_with_calls(
     connection: apsw.Connection, query: CallQuery, start: int
 ) -> Iterator[tuple[int, bytes]]:
     """The sessions that may have calls that match, newest first from one on; none that has is left out."""
-    name = "sessions_with_failed_calls" if query.wants_open_or_failed else "sessions_with_calls"
-    given: dict[str, str | bytes | None] = {"project": query.project, "tool": query.tool}
+    given: dict[str, str | bytes | int | None] = {"project": query.project, "tool": query.tool}
     if query.wants_open_or_failed:
         given["statuses"] = encode_array(query.statuses)
+        if OPEN.issuperset(query.statuses):
+            given["start"] = start
+            yield from many(connection, SQL["sessions_with_open_calls"], given)
+            return
+    name = "sessions_with_failed_calls" if query.wants_open_or_failed else "sessions_with_calls"
     while True:
         rows = many(connection, SQL[name], {**given, "start": start, "limit": SESSIONS})
         yield from rows

@@ -193,7 +193,8 @@ class _LiveRecords:
         self.limit = limit
         self.prefix = prefix
         self.found: list[Entry] = []
-        self._seen: set[str] = set()
+        self._seen: set[bytes | str] = set()
+        """The ids that were offered, as they are written and as rows pack them."""
         self._records = RecordReader(connection)
 
     def offer(self, segment: LogSegment, versions: Iterable[Brief]) -> bool:
@@ -201,10 +202,14 @@ class _LiveRecords:
         records = self._records
         name, prefix = spec.name, self.prefix
         for seq, n, op, turn, packed, body in versions:
-            identifier = unpack_id(packed)
-            if identifier in seen:
+            if packed in seen:  # most rows are older versions
                 continue
-            seen.add(identifier)
+            seen.add(packed)
+            identifier = unpack_id(packed)
+            if packed is not identifier:
+                if identifier in seen:
+                    continue
+                seen.add(identifier)
             if op:
                 record = (
                     decode_record(name, body)

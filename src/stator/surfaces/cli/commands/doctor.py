@@ -24,25 +24,32 @@ from stator.locations import NOTE, queues_of
 from stator.model.calls.approval import parse_policy, parse_proof
 from stator.model.calls.budget import parse_prices
 from stator.model.calls.proof import demanded
-from stator.model.exchange.item_commits import NOT_TOLD
 from stator.model.log.log_walk import in_words
-from stator.model.log.query import CallRow, Finding, SessionQuery, StoreInfo, VerifyReport, read
+from stator.model.log.query import (
+    CallQuery,
+    CallRow,
+    Finding,
+    SessionQuery,
+    StoreInfo,
+    VerifyReport,
+    read,
+)
 from stator.model.log.shown_text import cut_short
+from stator.model.sessions.lifecycle import NOT_TOLD
 from stator.model.values.ids import short
 from stator.owner.approver import VARIABLE
 from stator.owner.policy_file import POLICY_FILE
 from stator.runtime.base.one_answer import ahead
-from stator.runtime.base.pages import commit_at, find_entry, matching
+from stator.runtime.base.pages import commit_at, matching
+from stator.runtime.driving import approvals
 from stator.runtime.driving.approvals import Grant
 from stator.runtime.facade.store import Store
 from stator.runtime.views import attention
-from stator.runtime.views.as_read import for_one_answer
 from stator.runtime.views.refs import last_used, rows_of
 from stator.runtime.views.verify import examine_newest
 from stator.surfaces.cli.commands.verify import as_json
 from stator.surfaces.cli.exits import FINDING, OK, code_of
 from stator.surfaces.cli.parts.approver_setup import what_is_proven
-from stator.surfaces.cli.parts.foreign import old_among
 from stator.surfaces.cli.parts.person import own_approver
 from stator.surfaces.cli.parts.store_file import file_findings, problem
 from stator.surfaces.cli.parts.undelivered import undelivered_findings
@@ -118,19 +125,21 @@ def doctor(
                 about |= {"server": server.about, "bytes": sum(opened.port.usage().values())}
                 findings += server.findings
             whole = all or about["bytes"] <= WHOLE_MAX
+            opened.remember_reads()
             findings += _damage(opened, about, everything=whole)
-            about["last_used"] = _last_used(opened)
+            now = opened.context.clock()
+            about["last_used"] = _last_used(opened, now)
             findings += _unindexed(info)
             findings += _unfinished_erasure(info)
-            findings += _sessions(opened)
-            findings += _calls(opened)
-            findings += _not_told(opened, everything=whole)
+            findings += _sessions(opened, now)
+            findings += _calls(opened, now, everything=whole)
+            findings += _not_told(opened, now, everything=whole)
             findings += _policy(opened)
-            findings += _approvals(opened, grants := _grants(opened))
+            findings += _approvals(opened, grants := _grants(opened, now))
             findings += _duplicate_names(opened, everything=whole)
             findings += _owner(opened, grants if isinstance(grants, list) else [])
             for folder in _queues(place):
-                findings += _hook_queue(folder, opened.context.clock())
+                findings += _hook_queue(folder, now)
             findings += missing_findings(opened)
             findings += undelivered_findings(opened)
             findings += [] if whole else _left_out(opened)
@@ -204,10 +213,10 @@ def _rebuilt(store: Store) -> Finding:
     return problem("note", "rebuilt every index from the log", "rebuild")
 
 
-def _last_used(store: Store) -> str:
+def _last_used(store: Store, now: int) -> str:
     """How long ago a session was last used; empty if there is none or that is unknown."""
     row = last_used(store.as_read)
-    return ago(row.used, store.context.clock()) if row is not None and row.has_times else ""
+    return ago(row.used, now) if row is not None and row.has_times else ""
 
 
 def _damage(store: Store, about: dict[str, Any], *, everything: bool) -> Iterator[Finding]:
@@ -216,17 +225,19 @@ def _damage(store: Store, about: dict[str, Any], *, everything: bool) -> Iterato
         report = store.verify()
         about |= {"sessions": report.sessions, "commits": report.commits}
     else:
-        report = examine_newest(store.port, rows_of(store.port), most=COMMITS_MAX)
+        report = examine_newest(store.port, rows_of(store.as_read), most=COMMITS_MAX)
     yield from _in_words(report)
 
 
 def _left_out(store: Store) -> Iterator[Finding]:
     """What was not looked at, because it takes time in proportion to the store."""
-    parts = [f"all but the newest {COMMITS_MAX} commits, and the indexes"]
-    if len(list(islice(rows_of(store.port), SESSIONS_MAX + 1))) > SESSIONS_MAX:
+    parts = [f"all but the newest {COMMITS_MAX} commits, the indexes, and results without a call"]
+    if len(list(islice(rows_of(store.as_read), SESSIONS_MAX + 1))) > SESSIONS_MAX:
         parts.append(f"names in all but the {SESSIONS_MAX} sessions used last")
     near = attention.NARROW
-    recorded = list(islice(matching(store.port, SessionQuery(mode="recorded")), near.sessions + 1))
+    recorded = list(
+        islice(matching(store.as_read, SessionQuery(mode="recorded")), near.sessions + 1)
+    )
     if len(recorded) > near.sessions or any(row.head > near.commits for row in recorded):
         parts.append(
             f"what hooks reported before the newest {near.commits} commits of the {near.sessions} recorded "
@@ -277,13 +288,13 @@ def _unindexed(info: StoreInfo) -> Iterator[Finding]:
         )
 
 
-def _sessions(store: Store) -> Iterator[Finding]:
+def _sessions(store: Store, now: int) -> Iterator[Finding]:
     driven = matching(store.as_read, SessionQuery(status="active", mode="driven"))
     interrupted = [row for row in driven if row.shown == "interrupted"]
     for row in interrupted[:LISTED]:
         yield problem(
             "note",
-            f"session {row.record.name} was interrupted {ago(row.updated, store.context.clock())}: its driver"
+            f"session {row.record.name} was interrupted {ago(row.updated, now)}: its driver"
             " is gone, no commit is lost",
             "interrupted",
             f"stator resume {short(row.id)}",
@@ -294,25 +305,24 @@ def _sessions(store: Store) -> Iterator[Finding]:
         yield problem("note", more, "interrupted", "stator ls --everywhere --status interrupted")
 
 
-def _calls(store: Store) -> Iterator[Finding]:
-    """Calls in doubt, calls that started and lost their driver, and results without a call."""
+def _calls(store: Store, now: int, *, everything: bool) -> Iterator[Finding]:
+    """Calls in doubt, and calls that started and lost their driver; of everything, also results without a call, which
+    no index finds."""
     try:
-        doubtful = list(islice(attention.doubtful(store.as_read), LISTED))
-        begun = store.calls(statuses=("started",), limit=1000).rows
+        found = attention.unresolved(store.as_read, most=LISTED)
     except StatorError as error:
         yield problem("error", error.what, "calls", error.hint)
         return
-    for row in doubtful:
+    for row in found.doubtful:
         yield problem(
             "warning",
-            f"in doubt: {row.tool}, t{row.turn} of {_named(store, row.session)}, {_when(store, row)}: "
-            "it may or may not have happened",
+            f"in doubt: {row.tool}, t{row.turn} of {_named(store, row.session)}, "
+            f"{_when(store, row, now)}: it may or may not have happened",
             "in doubt",
             f"stator settle {short(row.call)}",
             row.session,
         )
-    left = [row for row in begun if _has_started(store, row) and _is_lost(store, row.session)]
-    for row in left[:LISTED]:
+    for row in found.lost:
         yield problem(
             "warning",
             f"without an outcome: {row.tool}, call {short(row.call)}, t{row.turn} of "
@@ -321,7 +331,8 @@ def _calls(store: Store) -> Iterator[Finding]:
             _open_call_hint(row),
             row.session,
         )
-    for row in store.calls(tool=UNASKED, limit=LISTED).rows:
+    orphans = store.as_read.calls(CallQuery(tool=UNASKED), limit=LISTED).rows if everything else []
+    for row in orphans:
         yield problem(
             "note",
             f"a result without its call: {short(row.call)}, t{row.turn} of {short(row.session)}; "
@@ -333,12 +344,11 @@ def _calls(store: Store) -> Iterator[Finding]:
 
 
 def _named(store: Store, session: str) -> str:
-    return cut_short(store.port.session(session).record.name, NAME_MAX)
+    return cut_short(store.as_read.session(session).record.name, NAME_MAX)
 
 
-def _when(store: Store, row: CallRow) -> str:
-    commit = commit_at(store.port, row.session, row.seq, load=False)
-    return ago(commit.when, store.context.clock())
+def _when(store: Store, row: CallRow, now: int) -> str:
+    return ago(commit_at(store.as_read, row.session, row.seq, load=False).when, now)
 
 
 def _open_call_hint(row: CallRow) -> str:
@@ -348,10 +358,10 @@ def _open_call_hint(row: CallRow) -> str:
     )
 
 
-def _not_told(store: Store, *, everything: bool) -> Iterator[Finding]:
+def _not_told(store: Store, now: int, *, everything: bool) -> Iterator[Finding]:
     """What hooks reported of agents and their transcripts do not contain."""
     bounds = attention.WIDE if everything else attention.NARROW
-    found = attention.not_told(store.as_read, store.context.clock(), bounds)
+    found = attention.not_told(store.as_read, now, bounds)
     for one in islice(found, LISTED):
         yield problem(
             "note",
@@ -386,7 +396,11 @@ def _owner(store: Store, grants: Sequence[Grant]) -> Iterator[Finding]:
             "owner",
             "if you know where it comes from: stator trust",
         )
-    elif old := old_among(grants):
+    elif grants:
+        from stator.surfaces.cli.parts.foreign import old_among  # takes time to load
+
+        if not (old := old_among(grants)):
+            return
         yield problem(
             "warning",
             f"{count(len(old), 'approval')} of a release before 0.7 answer nothing",
@@ -457,10 +471,10 @@ def _policy(store: Store) -> Iterator[Finding]:
         yield problem("error", f"{POLICY_FILE}: {error.what}", "policy", error.hint)
 
 
-def _grants(store: Store) -> list[Grant] | StatorError:
+def _grants(store: Store, now: int) -> list[Grant] | StatorError:
     """The approvals that were given in the whole store, or why they cannot be read."""
     try:
-        return store.approvals.grants()
+        return approvals.grants(store.as_read, now=now, context=store.context)
     except StatorError as error:
         return error
 
@@ -497,23 +511,16 @@ def _approvals(store: Store, grants: Sequence[Grant] | StatorError) -> Iterator[
         )
 
 
-def _has_started(store: Store, row: CallRow) -> bool:
-    """Whether a call without an outcome has started, rather than waits for approval."""
-    entry = find_entry(store.port, row.session, "calls", row.call)
-    return getattr(entry and entry.record, "status", "started") == "started"
-
-
 def _duplicate_names(store: Store, *, everything: bool) -> Iterator[Finding]:
     """Files and facts of one session whose names differ only in their Unicode form."""
-    reading = for_one_answer(store.as_read)
-    rows = list(islice(rows_of(reading), None if everything else SESSIONS_MAX))
+    rows = list(islice(rows_of(store.as_read), None if everything else SESSIONS_MAX))
     if not everything:  # a session that cannot be read is told by itself
         with contextlib.suppress(StatorError):
-            ahead(reading, *(read("entries", row.id, "files", "facts") for row in rows))
+            ahead(store.as_read, *(read("entries", row.id, "files", "facts") for row in rows))
     for row in rows:
         for collection, kind in (("files", "file"), ("facts", "fact")):
             try:
-                keys = [entry.key for entry in reading.entries(row.id, collection)]
+                keys = [entry.key for entry in store.as_read.entries(row.id, collection)]
             except StatorError as error:
                 yield problem("error", error.what, "state", error.hint, row.id)
                 continue
@@ -533,9 +540,3 @@ def _duplicate_names(store: Store, *, everything: bool) -> Iterator[Finding]:
                         "they differ only in Unicode form; record the name in one form, preferably NFC",
                         row.id,
                     )
-
-
-def _is_lost(store: Store, session: str) -> bool:
-    """Whether no program runs that could bring the outcome of a call. The agent of a recorded session may."""
-    row = store.as_read.session(session)
-    return row.record.mode != "recorded" and (row.holder is None or not row.holder.live)

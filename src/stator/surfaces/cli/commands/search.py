@@ -24,7 +24,7 @@ from stator.surfaces.cli.render.table import Column, table
 from stator.surfaces.cli.render.times import NO_TIME, ago, parse_since, stamp
 
 if TYPE_CHECKING:
-    from stator.store.port import StorePort
+    from stator.runtime.facade.store import Store
     from stator.surfaces.cli.options import (
         EverywhereFlag,
         JsonFlag,
@@ -197,7 +197,7 @@ def _show(
         for hit in shown:
             screen.item(documents.hit(hit))
         if whole is not None and not asked:
-            screen.item({"cut": _cut_json(scope.opened.store.port, whole, wanted)})
+            screen.item({"cut": _cut_json(scope.opened.store, whole, wanted)})
         return
     sessions = len(whole.sessions if whole else {hit.session for hit in shown})
     matches = whole.matches if whole else len(shown)
@@ -230,7 +230,7 @@ def _show_spread(screen: Screen, whole: Spread, scope: QuestionScope) -> None:
     """One line a session: how many matches it has, those with most first."""
     opened = scope.opened
     ordered = sorted(whole.sessions, key=lambda one: -one[1])
-    rows = _rows(opened.store.port, ordered[:SESSIONS_MAX])
+    rows = _rows(opened.store, ordered[:SESSIONS_MAX])
     used = {row.id: row for row in acted(opened.store.as_read, list(rows.values()))}
     cells: list[list[Line | str]] = [
         [
@@ -253,13 +253,13 @@ def _show_spread(screen: Screen, whole: Spread, scope: QuestionScope) -> None:
     screen.line()
 
 
-def _rows(store: StorePort, counted: Sequence[tuple[str, int]]) -> dict[str, SessionRow]:
+def _rows(store: Store, counted: Sequence[tuple[str, int]]) -> dict[str, SessionRow]:
     """The rows of sessions with matches, in one call; without those that were purged in this moment."""
-    found = store.together(*(read("session", session) for session, _ in counted))
+    found = store.port.together(*(read("session", session) for session, _ in counted))
     return {row.id: row for row in found if isinstance(row, SessionRow)}
 
 
-def _cut_json(store: StorePort, whole: Spread, shown: int) -> dict[str, Any]:
+def _cut_json(store: Store, whole: Spread, shown: int) -> dict[str, Any]:
     rows = _rows(store, whole.sessions)
     return {
         "shown": shown,
