@@ -145,7 +145,7 @@ def test_diff_shows_calls_of_another_session(store, ask):
         opened.fork("fix-login", "t1", as_name="other")
         with opened.open("other") as s, s.turn("two") as t:
             t.call(stator.tool(lambda path: "x", name="peek", effect="read"), path="b.py")
-    assert "peek(path=b.py)" in ask("diff", "fix-login:t3", "other:head").out
+    assert "calls  1 ok: peek" in ask("diff", "fix-login:t3", "other:head").lines
 
 
 def test_after_adopt_the_name_refers_to_the_retry_until_undone(tried, ask):

@@ -86,18 +86,18 @@ def test_diff_without_arguments_shows_the_last_turn(store, ask):
         == """\
 fix-login s_… · t2 → t3 · demo-agent · paused · 3 turns, 32 commits · <when>
 
-files
-  - @27   session.py deleted
-  + @28   cookies.py created
 decisions
-  ≈ @26   auth: use server sessions superseded by use signed cookies — because works
-          without a store
+  ≈ auth: use server sessions superseded by use signed cookies — because works without a
+      store  @26
+files  2 files
+  - session.py  deleted  @27
+  + cookies.py  created  @28
 pending
-  + @25   settle c_… — pay: the tool does not know
+  + settle c_… — pay: the tool does not know  @25
 facts
-  ~ @29   test command: pytest -q → pytest -q tests
-calls
-    @24   in doubt  pay(amount=5) — the tool does not know
+  ~ test command: pytest -q → pytest -q tests  @29
+calls  1 not ok
+    in doubt  pay(amount=5) — the tool does not know  @24  stator settle c_…
 """
     )
 
@@ -106,8 +106,8 @@ def test_diff_over_turns_folds_a_chain_of_decisions_into_one_line(store, ask, mo
     monkeypatch.setenv("COLUMNS", "140")
     answer = ask("diff", "t1..t3")
     assert (
-        "  ≈ @26   auth: use JWT superseded by use signed cookies via use server sessions"
-        " — because works without a store"
+        "  ≈ auth: use JWT superseded by use signed cookies via use server sessions"
+        " — because works without a store  @26"
     ) in answer.lines
     assert "session.py" not in answer.out
     assert "(1 added and removed again)" in answer.out

@@ -323,10 +323,6 @@ class OpenStore:
         self.as_read = as_read(self.port, context)
         """The same store, as readers see it: with the outcomes of calls that its logs have as open."""
 
-    def remember_reads(self) -> None:
-        """Read nothing twice from here on: for a program that answers one question and ends."""
-        self.as_read = for_one_answer(self.as_read)
-
     @property
     def foreign(self) -> str:
         """Why the store is not this user's own; empty if it is. A foreign store can be read, and nothing in it acts."""
@@ -388,6 +384,11 @@ def for_one_answer(store: StorePort) -> StorePort:
         if isinstance(store, AsRead)
         else one_answer(store)
     )
+
+
+def remember_reads(store: OpenStore) -> None:
+    """Read nothing twice from here on: for a program that answers one question and ends."""
+    store.as_read = for_one_answer(store.as_read)
 
 
 def read_ahead(

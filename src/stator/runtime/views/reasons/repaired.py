@@ -10,11 +10,16 @@ from stator.model.calls.argument_names import COMMANDS, PATHS, SOUGHT
 from stator.model.log.commit import Commit
 from stator.model.log.query import CallQuery
 from stator.model.records.text import arguments_text
+from stator.model.views.diff import CallItem
 from stator.store.port import StorePort
 
 LOOKED = 500
 """Calls of a turn, its last, that are looked at."""
+TURNS_LOOKED = 20
+"""Turns with failures in which repairs are looked for, where a range has more: the last."""
 RUNS = ("started", "running")
+UNKNOWN = (*RUNS, "in doubt")
+"""How a call stands whose outcome nobody knows: what a later one did says nothing about it."""
 
 
 EndedCall = tuple[Commit, bool]
@@ -41,6 +46,22 @@ def repaired_by(store: StorePort, session: str, turn: int) -> dict[int, int]:
     """By the seq of a failed call of the turn, that of the call which repaired it."""
     found = repairs_in(store, session, turn)
     return {failed: seq for seq, repaired in found.items() for failed in repaired}
+
+
+def repaired_calls(store: StorePort, session: str, failed: Sequence[CallItem]) -> set[str]:
+    """Those of a range of calls that failed and that a later call of their turn did again, and worked."""
+    turns: dict[tuple[str, int], list[CallItem]] = {}
+    for call in failed:
+        if call.status not in UNKNOWN:
+            turns.setdefault((call.session or session, call.turn), []).append(call)
+    newest = sorted(turns, key=lambda turn: turn[1])[-TURNS_LOOKED:]
+    return {
+        call.call
+        for owner, turn in newest
+        if (repaired := repaired_by(store, owner, turn))
+        for call in turns[owner, turn]
+        if call.seq in repaired
+    }
 
 
 def repairs(calls: Sequence[EndedCall]) -> dict[int, list[int]]:

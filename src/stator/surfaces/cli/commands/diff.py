@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from stator.errors import BadPosition
-from stator.model.records.tables import COLLECTIONS, NOT_DIFFED
-from stator.model.records.text import setting_value, unproved
-from stator.model.records.types import (
-    READ_POSITION,
-    DecisionRecord,
-    FileRecord,
-    PlanRecord,
-    Record,
-    SettingRecord,
-)
-from stator.model.values.canon import encode
-from stator.model.views.diff import CallItem, Diff, DiffItem
+from stator.model.values.ids import short
+from stator.model.views.diff import Diff
 from stator.runtime.facade.view import SessionView
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, title
-from stator.surfaces.cli.render import (
-    documents,
-    record_line,
-    wire,
-)
-from stator.surfaces.cli.render import (
-    patch as patches,
-)
-from stator.surfaces.cli.render.detail import call_line
+from stator.surfaces.cli.render import documents
+from stator.surfaces.cli.render.differences import calls_made, changes
+from stator.surfaces.cli.render.differences import patch as patches
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 
@@ -54,11 +37,8 @@ stator diff fix-login:t5 other:head    between two sessions
 stator diff t4..t5 --patch         the changed lines of files, as git shows them
 stator diff --json | jq .decisions
 """
-SIGNS = {"added": "+", "changed": "~", "superseded": "≈", "removed": "-"}
-_INCIDENTAL = frozenset({"order", "digest", "commit", "because", "shown_by"})
-"""Fields that always change together with a more important one."""
-CALLS_SHOWN = 12
-"""Up to this many calls that ended ok are listed one by one; more are counted by tool."""
+CALLS_COUNTED = 200
+"""With more calls than this in a range, changed lines are not counted: each edit would be read."""
 
 
 def diff(
@@ -86,17 +66,24 @@ def diff(
             _document(screen, view, found, tries)
             return 0
         title(screen, view, opened, f"{_place(found.start)} → {_place(found.end)}")
+        counts = _line_counts(view, found, span, end)
+        about = _range_of(view, found)
         if tries is None:
-            lines = [*_lines(found, all=full), *_calls(view, found.calls)]
+            lines = list(changes.lines(found, screen.width, counts, all=full))
+            failed = f"stator calls {about} --failed" if about else ""
+            lines += calls_made.lines(view, found.calls, _repaired(opened, view, found), failed)
         else:  # the comparison covers decisions and calls
-            from stator.surfaces.cli.render import comparison
+            from stator.surfaces.cli.render.differences import comparison
 
             screen.lines(comparison.lines(tries), hang=6)
             screen.line()
             screen.line(Line("Differences between the two states", "dim"))
-            lines = list(_lines(found, all=full, without="decisions"))
-        lines += _footnotes(found)
-        screen.lines(lines or [Line("no change", "dim")], hang=10)
+            lines = list(changes.lines(found, screen.width, counts, all=full, without="decisions"))
+        lines += changes.footnotes(found, f"stator evicted {about}" if about else "")
+        screen.lines(lines or _nothing(view, found), hang=6)
+        if found.of("files") and len(found.calls) > CALLS_COUNTED:
+            few = f"lines of files are counted up to {CALLS_COUNTED} calls: name a turn, or add -p"
+            screen.line(Line(few, "dim"))
         if screen.is_terminal and found.of("files"):
             words = " ".join(["stator diff", *what, *(["-s", session] if session else []), "-p"])
             screen.line(Line(f"the lines: {words}", "dim"))
@@ -137,7 +124,7 @@ def _document(screen: Screen, view: SessionView, found: Diff, tries: Comparison 
     if tries is None:
         screen.document(documents.DIFF, documents.diff(view, found))
         return
-    from stator.surfaces.cli.render import comparison
+    from stator.surfaces.cli.render.differences import comparison
 
     document = {**comparison.as_json(tries), "diff": documents.diff(view, found)}
     screen.document("stator.compare/1", document)
@@ -166,125 +153,33 @@ def _place(text: str) -> str:
     return f"{session[:2]}{session[-8:]}:{position}" if colon else text
 
 
-# -- as text --------------------------------------------------------------------------------------
+def _nothing(view: SessionView, found: Diff) -> Iterator[Line]:
+    yield Line("no change")
+    if found.start != "t0":
+        yield Line(f"since its beginning: stator diff {short(view.id)} t0..head", "dim")
 
 
-def _lines(found: Diff, *, all: bool, without: str = "") -> Iterator[Line]:
-    for name in COLLECTIONS:
-        items = [
-            item
-            for item in found.of(name)
-            if (all or item.is_listed) and not _is_read_position(item)
-        ]
-        if items and name != without:
-            yield Line(name.replace("_", " "), "title")
-            for item in items:
-                yield _line(item)
+def _range_of(view: SessionView, found: Diff) -> str:
+    """The session and the range as other commands take them; empty if the two ends are in two sessions."""
+    if ":" in found.start + found.end:
+        return ""
+    return f"{short(view.id)} {found.start}..{found.end}"
 
 
-def _is_read_position(item: DiffItem) -> bool:
-    """Whether the item is an importer's note of how far it has read a transcript."""
-    return str(getattr(item.after or item.before, "name", "")).startswith(READ_POSITION)
+def _repaired(opened: OpenedStore, view: SessionView, found: Diff) -> set[str]:
+    """Failed calls that a later call repaired."""
+    failed = [call for call in found.calls if call.status != "ok"]
+    if not failed:
+        return set()
+    from stator.runtime.views.reasons.repaired import repaired_calls
+
+    return repaired_calls(opened.store.as_read, view.id, failed)
 
 
-def _line(item: DiffItem) -> Line:
-    """One net change: sign, commit, name, before → after, and the reason."""
-    line = Line(f"  {SIGNS[item.change]} ", item.change).add(f"@{item.seq}", "id", width=5).add(" ")
-    before, after = item.before, item.after
-    if isinstance(after, DecisionRecord):
-        _decision(line, item, after)
-    elif isinstance(after or before, FileRecord):
-        _file(line, next(r for r in (item.touch, after, before) if isinstance(r, FileRecord)))
-    elif before is not None and after is not None:
-        _changed(line, before, after)
-    else:
-        line.extend(record_line.of_record(after or before or Record()))
-    why = item.why if not _has_reason(after) else ""
-    return line.add(f" — {why}" if why else "", "dim")
-
-
-def _has_reason(record: Record | None) -> bool:
-    return bool(getattr(record, "why", ""))
-
-
-def _decision(line: Line, item: DiffItem, after: DecisionRecord) -> None:
-    """`auth: use JWT superseded by use cookies via use sessions — because …`"""
-    if item.before is None and not item.via:
-        line.extend(record_line.of_record(after))
-        return
-    line.add(f"{after.topic}: " if after.topic else "", "bold")
-    steps = [getattr(step.record, "what", "(erased)") for step in item.via]
-    if item.before is not None:
-        line.add(f"{getattr(item.before, 'what', '(erased)')} superseded by ")
-    line.add(after.what, "bold")
-    line.add(f" via {', '.join(steps)}" if steps else "")
-    line.add(f" — because {item.why}" if item.why else "", "dim")
-
-
-def _file(line: Line, record: FileRecord) -> None:
-    line.add(record.path).add(f" {record.op}", "dim")
-    line.add(f" from {record.from_path}" if record.from_path else "")
-    line.add(f" ({record.how})" if record.how != "recorded" else "", "dim")
-
-
-def _changed(line: Line, before: Record, after: Record) -> None:
-    """The name once, then each field that differs as before → after."""
-    old, new = wire.record(before) or {}, wire.record(after) or {}
-    name = next((old[key] for key in ("name", "step", "what", "path", "unit") if key in old), "")
-    line.add(f"{name}: " if name else "", "bold")
-    differing = [key for key in sorted({*old, *new}) if not _is_same(old.get(key), new.get(key))]
-    differing = [key for key in differing if key not in _INCIDENTAL] or differing
-    for place, key in enumerate(differing[:4]):
-        line.add(", " if place else "")
-        line.add(f"{key} " if key not in ("value", "status", "amount") else "", "dim")
-        line.add(_field_text(before, key)).add(" → ").add(_field_text(after, key))
-    why = unproved(after) if isinstance(after, PlanRecord) else ""
-    line.add(f" — {why}" if why else "", "dim")
-
-
-def _is_same(a: Any, b: Any) -> bool:
-    """Whether two fields are recorded alike: true and 1 are not, although Python calls them equal."""
-    return encode(a) == encode(b)
-
-
-def _field_text(record: Record, key: str) -> str:
-    value = getattr(record, key, None)
-    if isinstance(record, SettingRecord):
-        return setting_value(value, record_line.recorded)
-    if key == "value" and not hasattr(record, "comment"):
-        return record_line.recorded(value)
-    return record_line.brief(
-        value.replace("_", " ") if key == "status" and isinstance(value, str) else value
-    )
-
-
-def _calls(view: SessionView, calls: list[CallItem]) -> Iterator[Line]:
-    """Calls that did not end ok one by one; the others too, unless there are many."""
-    if not calls:
-        return
-    yield Line("calls", "title")
-    fine = [call for call in calls if call.status == "ok"]
-    few = len(fine) <= CALLS_SHOWN
-    for call in calls:
-        if few or call.status != "ok":
-            yield call_line(view, call)
-    if not few:
-        tally = Counter(call.tool for call in fine).most_common()
-        yield Line(f"    {len(fine)} ok: ").add(", ".join(f"{tool} ×{n}" for tool, n in tally))
-
-
-def _footnotes(found: Diff) -> Iterator[Line]:
-    for line in found.view_lines():
-        yield Line(line, "dim")
-    passing, same = (
-        sum(count for name, count in counts.items() if name not in NOT_DIFFED)
-        for counts in (found.transient, found.unchanged)
-    )
-    parts = [
-        f"{passing} added and removed again" if passing else "",
-        f"{same} changed and changed back" if same else "",
-        f"{record_line.count(found.read, 'file')} only read" if found.read else "",
-    ]
-    text = ", ".join(part for part in parts if part)
-    if text:
-        yield Line(f"({text})", "dim")
+def _line_counts(
+    view: SessionView, found: Diff, start: str | None, end: str | None
+) -> changes.LineCounts:
+    """By how many lines each file is different."""
+    if not found.of("files") or len(found.calls) > CALLS_COUNTED:
+        return {}
+    return {(one.root, one.path): (one.added, one.removed) for one in view.patch(start, end)}

@@ -45,6 +45,7 @@ from stator.runtime.driving import approvals
 from stator.runtime.driving.approvals import Grant
 from stator.runtime.facade.store import Store
 from stator.runtime.views import attention
+from stator.runtime.views.as_read import remember_reads
 from stator.runtime.views.refs import last_used, rows_of
 from stator.runtime.views.verify import examine_newest
 from stator.surfaces.cli.commands.verify import as_json
@@ -125,7 +126,7 @@ def doctor(
                 about |= {"server": server.about, "bytes": sum(opened.port.usage().values())}
                 findings += server.findings
             whole = all or about["bytes"] <= WHOLE_MAX
-            opened.remember_reads()
+            remember_reads(opened)
             findings += _damage(opened, about, everything=whole)
             now = opened.context.clock()
             about["last_used"] = _last_used(opened, now)

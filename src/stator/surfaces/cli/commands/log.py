@@ -272,7 +272,7 @@ class _Turns:
     def _edits(self, turn: TurnFold) -> dict[int, list[Line]]:
         """The edits of a turn as patches, by the commit that recorded each."""
         from stator.runtime.views.contents import edits_in
-        from stator.surfaces.cli.render.patch import of_edit
+        from stator.surfaces.cli.render.differences.patch import of_edit
 
         found = edits_in(self.store, self.view.id, turn.first.seq - 1, turn.last.seq)
         return {

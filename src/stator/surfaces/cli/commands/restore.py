@@ -19,7 +19,7 @@ from stator.surfaces.cli.parts.open_store import (
     open_to_write,
     title,
 )
-from stator.surfaces.cli.render import patch
+from stator.surfaces.cli.render.differences import patch
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen, note
 

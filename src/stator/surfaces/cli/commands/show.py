@@ -204,7 +204,7 @@ def _edits(
 ) -> Iterator[Line]:
     """What a commit, or the call that it is, changed in files: as a patch."""
     from stator.runtime.views.contents import edits_in
-    from stator.surfaces.cli.render.patch import of_edit
+    from stator.surfaces.cli.render.differences.patch import of_edit
 
     if commit.kind == "call" and shows_edit(record_line.value_of(commit, "input")):
         return

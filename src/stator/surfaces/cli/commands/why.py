@@ -17,8 +17,8 @@ from stator.surfaces.cli.parts.page_addresses import of_reasons, print_addresses
 from stator.surfaces.cli.parts.question.question_scope import QuestionScope, scope_of
 from stator.surfaces.cli.parts.question.typed_path import recorded_places
 from stator.surfaces.cli.render import documents, record_line
+from stator.surfaces.cli.render.differences.patch import coloured
 from stator.surfaces.cli.render.lines import Line, fit
-from stator.surfaces.cli.render.patch import coloured
 from stator.surfaces.cli.render.record_line import brief, count
 from stator.surfaces.cli.render.screen import Screen, note
 from stator.surfaces.cli.render.times import moment

@@ -23,7 +23,7 @@ from stator.runtime.views.authors.touched_by import (
     turn_patch,
 )
 from stator.runtime.views.file_changes import most_changed
-from stator.surfaces.cli.render.patch import COMMENTED
+from stator.surfaces.cli.render.differences.patch import COMMENTED
 from stator.surfaces.cli.render.turns.subject import base_of
 from stator.surfaces.http.served import served
 from stator.surfaces.web.page import is_fragment, render
