@@ -20,6 +20,7 @@ from stator.model.window.reply import (
     Request,
     dialect,
     plain_reply,
+    reported_usage,
     requests,
     text_of,
     usage_of,
@@ -189,3 +190,36 @@ class TestText:
         assert text_of({"role": "assistant", "content": None, "refusal": "no"}) == "no"
         part = {"type": "refusal", "refusal": "no"}
         assert text_of({"output": [{"type": "message", "content": [part]}]}) == "no"
+
+
+@pytest.mark.parametrize(
+    ("usage", "counted"),
+    [
+        ({"tokens": 12, "searches": 2}, {"tokens": 12, "searches": 2}),
+        ({"input_tokens": 50, "output_tokens": 7}, {"tokens": 57, "tokens:in": 50, "tokens:out": 7}),
+        ({"prompt_tokens": 50, "completion_tokens": 7}, {"tokens": 57, "tokens:in": 50, "tokens:out": 7}),
+        ({"total_tokens": 9}, {"tokens": 9}),
+        ({"tokens:in": 50, "tokens:out": 7}, {"tokens": 57, "tokens:in": 50, "tokens:out": 7}),
+        ({"tokens": 60, "tokens:in": 50}, {"tokens": 60, "tokens:in": 50}),
+        ({"money:USD": 5}, {"money:usd": 5}),
+        ({}, {}),
+    ],
+)  # fmt: skip
+def test_usage_is_counted_in_our_units_whatever_its_names(usage, counted):
+    assert reported_usage(usage) == counted
+
+
+def test_a_providers_cache_reads_are_apart_from_its_input_as_in_its_responses():
+    openai = {
+        "input_tokens": 100,
+        "output_tokens": 5,
+        "input_tokens_details": {"cached_tokens": 80},
+    }
+    anthropic = {"input_tokens": 20, "output_tokens": 5, "cache_read_input_tokens": 80}
+    wanted = {"tokens": 105, "tokens:in": 20, "tokens:out": 5, "tokens:cache_read": 80}
+    assert reported_usage(openai) == reported_usage(anthropic) == wanted
+
+
+@pytest.mark.parametrize("amount", ["5", 2.5, None, True])
+def test_usage_that_is_no_number_is_left_to_be_refused(amount):
+    assert reported_usage({"input_tokens": amount}) == {"input_tokens": amount}

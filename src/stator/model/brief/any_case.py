@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 
-_ODD = re.compile("[ſİı]")
+from stator.model.values.late_pattern import late
+
+_ODD = late("[ſİı]")
 """Characters that a pattern takes for an s or an i when it ignores case."""
 
 
@@ -16,8 +18,8 @@ class AnyCase:
     """A pattern of small letters, for texts in any case."""
 
     def __init__(self, pattern: str) -> None:
-        self._small = re.compile(pattern)
-        self._any = re.compile(pattern, re.IGNORECASE)
+        self._small = late(pattern)
+        self._any = late(pattern, re.IGNORECASE)
 
     def is_in(self, text: str) -> bool:
         if not text.isascii() and _ODD.search(text):

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 
 from stator.model.brief.condense import beginning
+from stator.model.values.late_pattern import late
 
 COMMAND_MAX = 10_000
 """Characters of a command that are looked at."""
@@ -23,7 +24,7 @@ RUNNERS = frozenset(
     "mix cargo go make just bun deno rails dotnet swift npm pnpm yarn turbo gradle gradlew mvn hatch python"
     " python3 node bundle rake composer bazel".split()
 )
-CHECKING = re.compile(
+CHECKING = late(
     r"(?:test|tests|check|checks|check-types|typecheck|type-check|lint|build|compile|vet|clippy|fmt|format|credo|dialyzer"
     r"|pytest|unittest|mypy|ruff|verify|validate|precommit)(?::[\w:-]+)?\Z"
 )
@@ -50,9 +51,9 @@ VERBAL = RUNNERS | frozenset(
     "git gh docker kubectl bd pip uv poetry terraform aws gcloud systemctl apt brew".split()
 )
 """Programs whose first words say what is done."""
-QUOTED = re.compile(r"'[^']*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
-_HERE = re.compile(r"<<-?\s*(['\"]?)(\w+)\1.*", re.DOTALL)
-_BETWEEN = re.compile(r"&&|\|\||[;|\n]|(?<![>&])&(?![>&])")
+QUOTED = late(r"'[^']*'|\"(?:\\.|[^\"\\])*\"", re.DOTALL)
+_HERE = late(r"<<-?\s*(['\"]?)(\w+)\1.*", re.DOTALL)
+_BETWEEN = late(r"&&|\|\||[;|\n]|(?<![>&])&(?![>&])")
 
 
 def parts(command: str) -> list[list[str]]:

@@ -18,6 +18,7 @@ import msgspec
 
 from stator.model.brief.any_case import AnyCase
 from stator.model.log.shown_text import cut_short
+from stator.model.values.late_pattern import late
 
 TEXT_MAX = 16_000
 """Characters of one text that are looked at: its beginning and its end."""
@@ -45,46 +46,44 @@ KEPT_MAX, KEPT = 1000, 512
 TOKEN_MAX, TOKENS = 40, 8192
 """The same of words and names, which many texts have."""
 
-_FENCE = re.compile(r"^\s*(```|~~~).*?(?:^\s*\1\s*$|\Z)", re.DOTALL | re.MULTILINE)
-_LINE_OF_CODE = re.compile(r":\s*\n\s*(```|~~~)\w*\s*\n([^\n`]{3,100}?)\s*\n\s*\1(?=\s)")
+_FENCE = late(r"^\s*(```|~~~).*?(?:^\s*\1\s*$|\Z)", re.DOTALL | re.MULTILINE)
+_LINE_OF_CODE = late(r":\s*\n\s*(```|~~~)\w*\s*\n([^\n`]{3,100}?)\s*\n\s*\1(?=\s)")
 """A code block of one line, which a sentence announces."""
-_CITED = re.compile(r"^[ \t]{0,3}(?:>[ \t]?)+", re.MULTILINE)
-_DATA = re.compile(r"^\s*\{\".{160,}$", re.MULTILINE)
+_CITED = late(r"^[ \t]{0,3}(?:>[ \t]?)+", re.MULTILINE)
+_DATA = late(r"^\s*\{\".{160,}$", re.MULTILINE)
 """A line of data, such as one of a log."""
-_CLOSING = re.compile(r"</([a-z][a-z_-]{1,30})>")
-_HEADING = re.compile(
+_CLOSING = late(r"</([a-z][a-z_-]{1,30})>")
+_HEADING = late(
     r"\s{0,3}(?:#{1,6}\s+(?P<hash>.+)|(?:\d+[.)]\s+)?\*\*(?P<bold>[^*]{2,80})\*\*:?|\d+[.)]\s+(?P<plain>[A-Z][^.`]{2,60}):)\s*\Z"
 )
-_ITEM = re.compile(r"\A\s*(?:[-*+•]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
-_RULE = re.compile(r"[\s|:=*_\-]+\Z")
-_SENTENCE = re.compile(
+_ITEM = late(r"\A\s*(?:[-*+•]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
+_RULE = late(r"[\s|:=*_\-]+\Z")
+_SENTENCE = late(
     r"(?<=[.!?])(?<!e\.g\.)(?<!i\.e\.)(?<!etc\.)(?<!vs\.)[\"')\]*]*\s+(?=[\"'(`*\[A-Z0-9/@])"
 )
-_CLAUSE = re.compile(
-    r"(?<=[;:])\s+|\s+[—–]\s+|,\s+(?=(?:and|but|so|which|while|with)\b)|(?<=\)),\s+"
-)
-_MARKUP = re.compile(r"\*\*|\\*`|\\{2,}|(?<=\])\([^)\s]*\)|<br>|[\x00-\x08]")
-_MARKED = re.compile(r"[*`\x00-\x08]|\\\\|\]\(|<br>")
+_CLAUSE = late(r"(?<=[;:])\s+|\s+[—–]\s+|,\s+(?=(?:and|but|so|which|while|with)\b)|(?<=\)),\s+")
+_MARKUP = late(r"\*\*|\\*`|\\{2,}|(?<=\])\([^)\s]*\)|<br>|[\x00-\x08]")
+_MARKED = late(r"[*`\x00-\x08]|\\\\|\]\(|<br>")
 """What a text with marks of Markdown has somewhere, which is found much sooner."""
-_SIGN = re.compile(r"[^\w ./,:`'-]")
-_TERM = re.compile(r"[A-Za-z0-9_@$#~][\w@$#~./:+*\-\[\]()]*[\w)\]*]|\w+")
-_WORD = re.compile(r"[A-Za-z]+\Z")
-_NUMBER = re.compile(r"v?\d[\d.,:x%-]*\Z")
+_SIGN = late(r"[^\w ./,:`'-]")
+_TERM = late(r"[A-Za-z0-9_@$#~][\w@$#~./:+*\-\[\]()]*[\w)\]*]|\w+")
+_WORD = late(r"[A-Za-z]+\Z")
+_NUMBER = late(r"v?\d[\d.,:x%-]*\Z")
 _NAME_WORTH, _NUMBER_WORTH = 1.7, 1.2
-_NARRATION = re.compile(
+_NARRATION = late(
     r"(?:(?:ok(?:ay)?|great|perfect|excellent|good|now|alright|sure|thanks|absolutely|right|got it)\b[,.!:\s—-]*){0,3}"
     r"(?:(?:first|next|then),?\s+)?(?:(?:i['’]ll|i will|i need to|i want to|i should|i am going to|i['’]m going to)\b"
     r"|let(?:['’]s| me| us)\b|now\b|here(?:['’]s| is| are)\b|i apologi[sz]e|sorry\b|it (?:seems|appears)"
     r"|i (?:see|understand)\b|thank|certainly|based on (?:this|my|the)|\Z)",
     re.IGNORECASE,
 )
-_LEADS_IN = re.compile(
+_LEADS_IN = late(
     r"(?:(?:ok(?:ay)?|great|perfect|excellent|good|now|alright|sure|right|got it)\b[,.!:\s—-]*){0,3}"
     r"(?:let(?:['’]s| me| us)|(?:i|we)['’]ll|i will|(?:i|we) (?:now )?need to|next,|first,)\s",
     re.IGNORECASE,
 )
 """How a sentence begins that announces what its author did right after."""
-_POINTS_BACK = re.compile(
+_POINTS_BACK = late(
     r"(?:it|this|that|these|those|they|(?:fixed|resolved|solved|repaired|worked around)\s+(?:by|with|in|via))\b",
     re.IGNORECASE,
 )

@@ -14,7 +14,7 @@ Dialects are recognised by shape:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, cast
 
 import msgspec
@@ -228,6 +228,45 @@ def usage_of(plain: Any) -> dict[str, int]:
         "tokens:cache_write_1h": min(hourly, written),
     }
     return {unit: amount for unit, amount in spent.items() if amount}
+
+
+_ANTHROPICS = ("cache_read_input_tokens", "cache_creation_input_tokens")
+_PROVIDERS = frozenset(
+    (
+        "input_tokens",
+        "output_tokens",
+        "prompt_tokens",
+        "completion_tokens",
+        "total_tokens",
+        *_ANTHROPICS,
+    )
+)
+_DETAILS = frozenset(
+    "cache_creation prompt_tokens_details input_tokens_details completion_tokens_details"
+    " output_tokens_details".split()
+)
+_PARTS = ("tokens:in", "tokens:out", "tokens:cache_read", "tokens:cache_write")
+
+
+def reported_usage(usage: Mapping[Any, Any]) -> dict[Any, Any]:
+    """What a program says that an answer used, in the units that budgets count: a provider's own names are read as in
+    its responses, parts of `tokens` add up to it, and the letters of a currency may be capitals. What is no number is
+    left as it is, to be refused."""
+    named = {name: usage[name] for name in _PROVIDERS.intersection(usage)}
+    found: dict[Any, Any] = {}
+    if named and all(type(amount) is int for amount in named.values()):
+        about: dict[str, Any] = {"usage": dict(usage)}
+        found = usage_of({**about, "content": []} if any(map(usage.get, _ANTHROPICS)) else about)
+        if not found and named.get("total_tokens"):
+            found = {"tokens": named["total_tokens"]}
+        usage = {name: usage[name] for name in usage if name not in _PROVIDERS | _DETAILS}
+    for unit, amount in usage.items():
+        is_money = isinstance(unit, str) and unit.startswith("money:")
+        found[unit.lower() if is_money else unit] = amount
+    parts = [found[unit] for unit in _PARTS if type(found.get(unit)) is int]
+    if parts and "tokens" not in found:
+        found["tokens"] = sum(parts)
+    return found
 
 
 def _count(usage: dict[str, Any], name: str) -> int:

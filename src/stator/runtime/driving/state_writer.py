@@ -38,6 +38,7 @@ from stator.model.records.types import (
 )
 from stator.model.values import canon, paths
 from stator.model.values.digest import sha256
+from stator.model.window.reply import reported_usage
 from stator.runtime.base.arguments import (
     mapping,
     text,
@@ -277,12 +278,12 @@ class TurnWriter(StateWriter):
         usage: Mapping[str, int] | None = None,
         why: str = "",
     ) -> str:
-        """Record what the agent answered."""
+        """Record what the agent answered, and what that used: `tokens`, `money:usd` in millionths, any unit of your
+        own, or what a provider reports, as it reports it."""
         if actor == "model":
             self._heard(said)
-        return self._record(
-            "entry", output=said, actor=actor, why=why, usage=usage and mapping(usage, "usage")
-        )
+        used = reported_usage(mapping(usage, "usage"))
+        return self._record("entry", output=said, actor=actor, why=why, usage=used or None)
 
     def pend(
         self,
