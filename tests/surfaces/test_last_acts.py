@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import stator
+from stator.runtime.views.glance.calls import NEAR
 from surfaces.recorded import record
 from surfaces.test_tables import on_terminal
 
@@ -160,3 +162,46 @@ def test_a_budget_shows_a_dash_for_what_nobody_reported(two, ask):
     lines = {line.split()[0]: line for line in ask("budget", "newer").lines[3:]}
     assert lines["tokens"].split()[-1] == "–"
     assert lines["turns"].endswith("1 turn")
+
+
+def reads(opened, name, *tools):
+    with opened.open(name, agent="coder") as s, s.turn("look") as t:
+        for tool in tools:
+            t.call(stator.tool(lambda: None, name=tool, effect="read"))
+
+
+def tools(answer):
+    return [json.loads(line)["tool"] for line in answer.lines]
+
+
+def test_the_calls_of_history_that_was_imported_today_come_after_those_of_today(two, world, ask):
+    with world.open(two) as opened:
+        reads(opened, "newest", "look_today")
+    assert ask("import", str(SAMPLES), "--into", "shop").code == 0  # sessions of March
+    assert tools(ask("calls", "-n", "1", "--json"))[0] == "look_today"
+
+
+def test_a_call_in_a_session_used_long_ago_is_found_and_comes_last(
+    tmp_path, world, ask, monkeypatch
+):
+    path = tmp_path / "many.db"
+    monkeypatch.setenv("STATOR_STORE", str(path))
+    with world.open(path) as opened:
+        reads(opened, "first", "rare")
+        for n in range(NEAR):
+            reads(opened, f"later-{n}", "common")
+        reads(opened, "last", "rare", "common")
+    assert tools(ask("calls", "--tool", "rare", "--json")) == ["rare", "rare"]
+    lines = ask("calls", "--tool", "rare").lines
+    assert [line.split()[-1] for line in lines if " rare(" in line] == ["last", "first"]
+    assert tools(ask("calls", "--tool", "rare", "-n", "1", "--json"))[0] == "rare"
+    assert len(tools(ask("calls", "--json"))) == NEAR + 3
+
+
+def test_a_fork_does_not_list_the_calls_of_its_origin_again(tmp_path, world, ask, monkeypatch):
+    path = tmp_path / "fork.db"
+    monkeypatch.setenv("STATOR_STORE", str(path))
+    with world.open(path) as opened:
+        reads(opened, "origin", "a", "b")
+        opened.fork("origin", "t1", as_name="copy")
+    assert sorted(tools(ask("calls", "--json"))) == ["a", "b"]

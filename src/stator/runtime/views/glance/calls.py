@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 
 import msgspec
 
-from stator.model.log.query import PAGE_MAX, CallQuery, CallRow, Counts, Page
+from stator.errors import NotFound
+from stator.model.log.query import PAGE_MAX, CallQuery, CallRow, Counts, Page, SessionRow
+from stator.model.sessions.lifecycle import lent_upto
+from stator.runtime.views.last_acts import acted
 from stator.store.port import StorePort
 
 WAITS = "awaiting approval"
+NEAR = 60
+"""Sessions that are asked one by one before an index is."""
 FAILED = ("error", "timeout", "cancelled", "denied", "in doubt")
 
 
@@ -29,6 +35,53 @@ def list_calls(
         cursor = page.cursor
         if cursor is None or len(rows) >= limit:
             return Page(rows, cursor)
+
+
+def newest_calls(
+    store: StorePort,
+    used: Iterable[SessionRow],
+    query: CallQuery,
+    limit: int,
+    counts: Callable[[SessionRow], bool],
+) -> list[CallRow]:
+    """Calls that match in many sessions, of those first whose agents acted last. `used`: these sessions, in that order.
+    Where the first of them have too few, an index says which others have any; `counts`: whether such a one is among
+    the sessions that are meant."""
+    near = list(islice(used, NEAR))
+    found: list[CallRow] = []
+    for row in near:
+        found += _own_calls(store, row, query, limit - len(found))
+        if len(found) >= limit:
+            return found
+    if len(near) < NEAR:
+        return found
+    asked = {row.id for row in near}
+    page = list_calls(store, query, None, PAGE_MAX)
+    names = dict.fromkeys(row.session for row in page.rows if row.session not in asked)
+    others = acted(store, [row for row in _rows(store, names) if counts(row)])
+    others.sort(key=lambda row: (row.has_times, row.used), reverse=True)
+    for row in others:
+        found += _own_calls(store, row, query, limit - len(found))
+        if len(found) >= limit:
+            break
+    return found
+
+
+def _own_calls(store: StorePort, row: SessionRow, query: CallQuery, limit: int) -> list[CallRow]:
+    """Those of a session, without what it inherited."""
+    own = msgspec.structs.replace(
+        query, project=None, session=row.id, after=lent_upto(row.record.lineage)
+    )
+    return list_calls(store, own, None, limit).rows
+
+
+def _rows(store: StorePort, sessions: Iterable[str]) -> Iterable[SessionRow]:
+    """The rows of sessions, without those that were purged meanwhile."""
+    for session in sessions:
+        try:
+            yield store.session(session)
+        except NotFound:
+            continue
 
 
 def precise(store: StorePort, rows: Sequence[CallRow]) -> list[CallRow]:

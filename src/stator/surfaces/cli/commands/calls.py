@@ -10,15 +10,23 @@ import msgspec
 
 from stator.errors import BadQuery
 from stator.model.log.commit import Commit
-from stator.model.log.query import PAGE_MAX, CallRow, Read, SessionRow, check_limit, read
+from stator.model.log.query import (
+    PAGE_MAX,
+    CallQuery,
+    CallRow,
+    Read,
+    SessionRow,
+    check_limit,
+    read,
+)
 from stator.model.records.types import CallStatus, Entry, FileRecord
 from stator.model.values.ids import short
 from stator.model.views.unplaced import Unplaced, calls_of
 from stator.model.views.why import settled_by
 from stator.runtime.base.one_answer import ahead
 from stator.runtime.base.pages import commit_at
-from stator.runtime.views.as_read import for_one_answer
-from stator.runtime.views.glance.calls import statuses_of
+from stator.runtime.views.as_read import for_one_answer, remember_reads
+from stator.runtime.views.glance.calls import newest_calls, statuses_of
 from stator.runtime.views.reasons.repaired import repaired_by
 from stator.surfaces import web_addresses
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
@@ -115,6 +123,7 @@ def calls(
     if last is not None:
         check_limit(last)
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        remember_reads(opened.store)
         scope = scope_of(opened, what, session=session, project=project, everywhere=everywhere)
         found = _made(scope, asked, min(count + 1, PAGE_MAX))
         waiting = _unplaced(scope, asked)
@@ -139,12 +148,13 @@ class WantedCalls(msgspec.Struct, frozen=True):
 
 
 def _made(scope: QuestionScope, asked: WantedCalls, most: int) -> list[CallRow]:
-    """The calls of a scope, newest session first."""
+    """The calls of a scope, of the session first whose agent acted last."""
     if scope.view is None and asked.last is None:
-        statuses = statuses_of(asked.status)
-        return scope.opened.store.calls(
-            project=scope.project, statuses=statuses, tool=asked.tool, limit=most
-        ).rows
+        store = for_one_answer(scope.opened.store.as_read)
+        query = CallQuery(
+            project=scope.project, tool=asked.tool, statuses=statuses_of(asked.status)
+        )
+        return newest_calls(store, scope.rows(store), query, most, scope.meant(store))
     found: list[CallRow] = []
     for view in scope.views(LIMIT):
         found += view.calls(
@@ -181,17 +191,17 @@ def _show(
     rows: Sequence[CallRow],
     waiting: Sequence[Unplaced],
 ) -> None:
+    # A list that is piped has one line for each call and one for why, no wider than a page.
+    room = TOLD_MAX if screen.is_terminal or screen.json else screen.width - INDENT
+    found = _read(scope.opened, rows, room)
+    if scope.view is None:
+        found.sort(key=lambda one: -(one.when or 0))
     if screen.json:
-        for one in _read(scope.opened, rows, TOLD_MAX):
+        for one in found:
             screen.item({**documents.call(one.row), "happened": one.when})
         if waiting:
             screen.item({"unplaced": unplaced_items.all_as_json(waiting)})
         return
-    # A list that is piped has one line for each call and one for why, no wider than a page.
-    room = TOLD_MAX if screen.is_terminal else screen.width - INDENT
-    found = _read(scope.opened, rows, room)
-    if scope.view is None:
-        found.sort(key=lambda one: -(one.when or 0))
     times, day = listed([one.when for one in found], scope.opened.now)
     what = f"{asked.status} calls" if asked.status else "calls"
     scope.head(screen, *filter(None, (what, day)))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from stator.errors import BadQuery
-from stator.model.log.query import SessionQuery
+from stator.model.log.query import SessionQuery, SessionRow
 from stator.runtime.base.pages import matching
 from stator.runtime.base.project_flags import Trash
 from stator.runtime.views.as_read import for_one_answer
@@ -25,6 +25,7 @@ from stator.surfaces.cli.render.screen import Screen, note
 
 if TYPE_CHECKING:
     from stator.runtime.facade.view import SessionView
+    from stator.store.port import StorePort
 
 
 MADE = re.compile(r"p_[0-9a-f]{32}\Z")
@@ -68,18 +69,26 @@ class QuestionScope(msgspec.Struct, frozen=True):
         from stator.runtime.facade.view import SessionView
 
         port = for_one_answer(self.opened.store.as_read)
-        trash = Trash(port)
-        rows = (
-            row
-            for row in by_last_act(port, matching(port, SessionQuery(project=self.project)))
-            if row.record.mode != "project"
-            and (self.everywhere or not row.record.adopted)
-            and row not in trash
-        )
+        rows = self.rows(port)
         for row in islice(rows, most):
             yield SessionView(port, row.id)
         if next(rows, None) is not None:
             note(f"looked in the {most} sessions used last; -n {most * 2} looks in more")
+
+    def rows(self, port: StorePort) -> Iterator[SessionRow]:
+        """The sessions of a scope of several, in the order of `views`."""
+        is_meant = self.meant(port)
+        used = by_last_act(port, matching(port, SessionQuery(project=self.project)))
+        return (row for row in used if is_meant(row))
+
+    def meant(self, port: StorePort) -> Callable[[SessionRow], bool]:
+        """Whether a session of the project, or of the store, is one of those that are looked at."""
+        trash = Trash(port)
+        return lambda row: (
+            row.record.mode != "project"
+            and (self.everywhere or not row.record.adopted)
+            and row not in trash
+        )
 
     def head(self, screen: Screen, what: str, day: str = "") -> None:
         """Print what is answered and where it was looked for; with the day, if all of it is of one."""
