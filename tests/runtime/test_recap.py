@@ -80,10 +80,28 @@ def test_a_session_is_told_in_three_lines(either):
     (one,) = either.recap()
     assert (one.name, one.agent, one.asked, one.asked_turn) == ("work", "coder", "make it fast", 2)
     assert one.did == [
-        "of 2 steps: 0 done", "changed 1 file", "1 revision", "last tests ok: pytest -q",
+        "0 of 2 steps done", "changed 1 file", "1 revision", "last tests ok: pytest -q",
     ]  # fmt: skip
     assert one.ended == ["committed 64f1b9a and pushed", "2 steps open"]
     assert one.said == "It is fast now."
+
+
+def test_the_newest_decisions_in_force_are_told(either):
+    with either.open("work") as s, s.turn("choose") as t:
+        t.decide("by card", topic="payment")
+        t.decide("by transfer", topic="payment")
+        t.decide("no beta")
+    (one,) = either.recap()
+    assert one.decided == ["no beta", "payment: by transfer"]
+
+
+def test_the_subjects_of_revisions_are_told_the_newest_first(either):
+    with either.open("work") as s, s.turn("edit"):
+        pass
+    record_revision(either, s.id, "64f1b9a", subject="fix the login")
+    record_revision(either, s.id, "75a2c0b", subject="cache it")
+    (one,) = either.recap()
+    assert one.subjects == ["cache it", "fix the login"]
 
 
 def test_changes_after_the_last_revision_are_counted(either):

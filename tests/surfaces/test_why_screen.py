@@ -41,20 +41,21 @@ def test_each_reason_is_one_json_line_with_what_it_is_a_reason_of(store, ask):
     assert {"kind", "text", "detail", "topic", "session", "turn", "seq", "trust"} <= set(reasons[0])
 
 
-def test_a_recap_shows_what_was_asked_done_and_how_it_ended(store, ask):
+def test_a_recap_shows_what_was_asked_decided_done_and_how_it_ended(store, ask):
     head, *lines = [line.strip() for line in ask("recap").lines]
     assert head == "15 Nov 2026 00:00  fix-login  demo-agent"
-    assert lines[0] == "asked   fix the login bug"
-    assert lines[1] == "did     of 2 steps: 0 done; changed 2 files; last tests failed: pytest -q"
-    assert lines[2] == "the agent's last words: “Two tests fail. ⏎ Switching to sessions.”"
-    assert lines[3].startswith("ended   in doubt: pay c_")
-    assert lines[3].endswith("; 2 steps open")
+    assert lines[0] == "asked    fix the login bug"
+    assert lines[1] == "decided  auth: use signed cookies"
+    assert lines[2] == "did      0 of 2 steps done; changed 2 files; last tests failed: pytest -q"
+    assert lines[3] == "the agent's last words: “Two tests fail. ⏎ Switching to sessions.”"
+    assert lines[4].startswith("ended    in doubt: pay c_")
+    assert lines[4].endswith("; 2 steps open")
 
 
 def test_a_recap_as_json_has_both_lines_in_words_and_in_fields(store, ask):
     (one,) = [json.loads(line) for line in ask("recap", "fix-login", "--json").lines]
     assert (one["asked"], one["asked_turn"], one["files"]) == ("fix the login bug", 1, 2)
-    assert one["did"][:2] == ["of 2 steps: 0 done", "changed 2 files"]
+    assert one["did"][:2] == ["0 of 2 steps done", "changed 2 files"]
     assert one["tests"]["status"] == "failed"
     assert one["at"] > START
 

@@ -84,6 +84,10 @@ class SessionRecap(msgspec.Struct, frozen=True, kw_only=True):
     """Version-control commits, the newest first."""
     pushed: bool = False
     """Whether the newest of them is known to be pushed."""
+    subjects: list[str] = []
+    """What the newest of them say that they do."""
+    decided: list[str] = []
+    """The newest decisions in force: `topic: what`."""
     calls: int = 0
     agents: int = 0
     """Sub-agents."""
@@ -166,10 +170,9 @@ def _count(number: int, noun: str) -> str:
 
 def _did(one: SessionRecap) -> Iterable[str]:
     if one.steps_done or one.steps_claimed or one.steps_open:
-        total = one.steps_done + one.steps_claimed + one.steps_open
-        done = f"{one.steps_done} done" if one.steps_done or not one.steps_claimed else ""
+        total = _count(one.steps_done + one.steps_claimed + one.steps_open, "step")
         claimed = f"{one.steps_claimed} claimed done, not checked" if one.steps_claimed else ""
-        yield f"of {_count(total, 'step')}: {', '.join(filter(None, [done, claimed]))}"
+        yield ", ".join(filter(None, [f"{one.steps_done} of {total} done", claimed]))
     if one.files:
         least = "at least " if one.files_least else ""
         yield f"changed {least}{_count(one.files, 'file')}"

@@ -14,6 +14,7 @@ from stator.model.records.tables import SPOKEN
 from stator.model.records.types import (
     CallRecord,
     ChildRecord,
+    DecisionRecord,
     Entry,
     PlanRecord,
     RevisionRecord,
@@ -52,6 +53,8 @@ NEWEST = 60
 SPEAKERS = ("model", "agent")
 CHILDREN_MAX = 50
 """Sub-agents of a session whose files and calls are counted."""
+NAMED = 3
+"""Decisions and subjects of revisions that are told, the newest."""
 
 
 def recap(
@@ -105,9 +108,10 @@ def _is_here(store: StorePort, session: str) -> bool:
 def _recap(store: StorePort, row: SessionRow) -> SessionRecap:
     session = row.id
     store = for_one_answer(store)
-    asked_for = ("plan", "revisions", "calls", "tags", "children")
+    asked_for = ("plan", "revisions", "calls", "tags", "children", "decisions")
     also = [*asks_changed_lately(row), *_asks_log(row), asks_last_act(row.id)]
-    read_ahead(store, session, *asked_for, limit={"children": CHILDREN_MAX}, also=also)
+    most = {"children": CHILDREN_MAX, "decisions": NAMED}
+    read_ahead(store, session, *asked_for, limit=most, also=also)
     (row,) = acted(store, [row])
     turn, asked = asked_in(_prompts(store, row), row.record.name)
     steps = [e.record for e in store.entries(session, "plan") if isinstance(e.record, PlanRecord)]
@@ -147,6 +151,12 @@ def _recap(store: StorePort, row: SessionRow) -> SessionRecap:
         files_since=_since(changed, revisions),
         revisions=[record.sha for record in records],
         pushed=bool(records and records[0].pushed),
+        subjects=[cut_short(one.subject, TEXT_MAX) for one in records[:NAMED] if one.subject],
+        decided=[
+            cut_short(f"{one.topic}: {one.what}" if one.topic else one.what, TEXT_MAX)
+            for entry in store.entries(session, "decisions", limit=NAMED)
+            if isinstance(one := entry.record, DecisionRecord)
+        ],
         calls=sum(counts_of(store, each.id).calls for each in (row, *children)),
         agents=len(children),
         tests=_tests(page),

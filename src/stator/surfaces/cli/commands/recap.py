@@ -36,7 +36,7 @@ stator recap --since 2d            those used in the last two days
 stator recap fix-login             one session
 stator recap --json | jq -r .asked
 """
-LABEL = 8
+LABEL = 9
 BESIDE = 140
 """From this width on, the three lines are beside the name of the session, else below it."""
 WHEN_CELLS, NAME_CELLS, AGENT_CELLS = 17, 24, 14
@@ -117,7 +117,13 @@ def _lines(one: SessionRecap) -> Iterator[Line]:
         return Line().add(label, "dim", width=LABEL)
 
     yield labelled("asked").add(brief(one.asked, 300) or "(no prompt is recorded)")
+    for place, decision in enumerate(one.decided):
+        yield labelled("" if place else "decided").add(brief(decision, 200))
     yield labelled("did").add("; ".join(one.did))
+    if one.subjects:
+        more = len(one.revisions) - 1
+        line = labelled("").add("revision: ", "dim").add(brief(one.subjects[0], 200))
+        yield line.add(f", and {more} more" if more > 0 else "", "dim")
     if one.said:
         yield labelled("").add("the agent's last words: ", "dim").add(f"“{brief(one.said, 200)}”")
     ended = labelled("ended")
