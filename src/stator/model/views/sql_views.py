@@ -31,6 +31,8 @@ class Shown(msgspec.Struct, frozen=True):
 
     calls: list[ShownCall] = []
     costs: list[ShownCost] = []
+    sessions: dict[str, str] | None = None
+    """The status of sessions that are at work by their record and not to readers. None: each as the log has it."""
 
 
 AS_IS = Shown()

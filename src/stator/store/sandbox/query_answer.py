@@ -22,8 +22,8 @@ import msgspec
 from stator.errors import BadQuery, StatorError
 from stator.model.views.sql_views import AS_IS, Shown
 from stator.store.sandbox import query
-from stator.store.sandbox.shown_calls import as_shown
 from stator.store.sandbox.shown_costs import with_costs
+from stator.store.sandbox.shown_statuses import as_shown
 from stator.store.sandbox.view_tables import RowSource
 
 HEAP_MAX = 128 * 1024 * 1024
@@ -113,7 +113,7 @@ def _answer(job: Job, opened: Opened, out: BinaryIO) -> None:
     with opened(job.given) as source:
         _write(out, Ready())
         out.flush()
-        seen = with_costs(as_shown(source, job.shown.calls), job.shown.costs)
+        seen = with_costs(as_shown(source, job.shown), job.shown.costs)
         with query.opened(seen, job.query) as (names, rows):
             left = ANSWER_MAX - _write(out, Columns(names))
             for row in itertools.islice(rows, job.row_limit):

@@ -13,7 +13,7 @@ from typing import Any
 
 from stator.model.views.sql_views import ShownCost
 from stator.store.sandbox.commit_reader import MICRO
-from stator.store.sandbox.shown_calls import changed_rows
+from stator.store.sandbox.shown_statuses import changed_rows
 from stator.store.sandbox.view_tables import Bounds, RowSource, View
 
 CHANGED = {"cost_usd", "cost_computed"}

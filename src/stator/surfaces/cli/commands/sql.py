@@ -10,8 +10,8 @@ from stator.errors import BadQuery
 from stator.model.log.query import check_limit
 from stator.model.views.sql_views import SQL_EXAMPLES, SQL_VIEWS, Shown, columns_of
 from stator.runtime.views.glance.sql_costs import shown_costs
-from stator.runtime.views.glance.sql_statuses import shown_calls
-from stator.surfaces.cli.parts.open_store import open_to_read
+from stator.runtime.views.glance.sql_statuses import shown_calls, shown_sessions
+from stator.surfaces.cli.parts.open_store import open_to_query
 from stator.surfaces.cli.render import table as tables
 from stator.surfaces.cli.render.escape import lines
 from stator.surfaces.cli.render.lines import Line
@@ -76,10 +76,12 @@ def sql(
         return 0
     if "\0" in query:
         raise BadQuery("the query contains a NUL character")
-    with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+    with open_to_query(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         reading = opened.store.as_read
         shown = Shown(
-            shown_calls(reading, _checked(query)), shown_costs(reading, opened.prices(), query)
+            shown_calls(reading, _checked(query)),
+            shown_costs(reading, opened.prices(), query),
+            shown_sessions(reading, query),
         )
         names, rows = opened.store.port.sql(query, row_limit=count, seconds=seconds, shown=shown)
         if json:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -275,6 +275,19 @@ def open_to_read(store: str | None) -> Iterator[OpenedStore]:
         _warn_if_foreign(opened)
         catch_up(opened, held=False)
         yield OpenedStore(opened, place)
+
+
+@contextmanager
+def open_to_query(store: str | None) -> Iterator[OpenedStore]:
+    """Open the store for questions in SQL. Its views show what is indexed, and a store that may be written indexes what
+    others appended first; any other shows what it has."""
+    with ExitStack() as stack:
+        opened = stack.enter_context(open_to_read(store))
+        if not opened.store.foreign:
+            with contextlib.suppress(StatorError):
+                writable = stack.enter_context(connect(opened.place, create=False))
+                opened = OpenedStore(writable, opened.place)
+        yield opened
 
 
 @contextmanager

@@ -1,4 +1,5 @@
-"""Shows in the views what readers show: that a call without an outcome is in doubt, and that its turn was interrupted.
+"""Shows in the views what readers show: that a call without an outcome is in doubt, that its turn was interrupted, and
+that nobody is at work in a session.
 
 What became of such a call is in no table: it depends on whether its program still runs. Whoever asks works it out first
 and gives the answer along with the query.
@@ -7,23 +8,24 @@ and gives the answer along with the query.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from stator.model.views.sql_views import ShownCall
+from stator.model.views.sql_views import Shown
 from stator.store.sandbox.view_tables import Bounds, RowSource, View
 
 NEEDED = {
     "calls": ({"status", "cause"}, {"session", "seq"}),
     "turns": ({"status", "failed"}, {"session", "status", "first", "last"}),
+    "sessions": ({"status"}, {"id", "mode", "status", "turns"}),
 }
 """View → the columns that say something else then, and those by which it is known of which row."""
 LOST = ("in doubt", "cancelled")
 
 
-def as_shown(source: RowSource, shown: Sequence[ShownCall]) -> RowSource:
+def as_shown(source: RowSource, shown: Shown) -> RowSource:
     """The same rows, as readers see them."""
-    return _AsShown(source, shown) if shown else source
+    return _AsShown(source, shown) if shown.calls or shown.sessions is not None else source
 
 
 def changed_rows(
@@ -37,12 +39,13 @@ def changed_rows(
 
 
 class _AsShown:
-    def __init__(self, source: RowSource, shown: Sequence[ShownCall]) -> None:
+    def __init__(self, source: RowSource, shown: Shown) -> None:
         self._source = source
-        self._calls = {(one.session, one.seq): one for one in shown}
+        self._sessions = shown.sessions
+        self._calls = {(one.session, one.seq): one for one in shown.calls}
         self._lost: dict[str, list[int]] = {}
         """By session, the seqs of calls that get no outcome any more, in order."""
-        for one in sorted(shown, key=lambda one: one.seq):
+        for one in sorted(shown.calls, key=lambda one: one.seq):
             if one.status in LOST:
                 self._lost.setdefault(one.session, []).append(one.seq)
 
@@ -55,13 +58,21 @@ class _AsShown:
         changed, needed = NEEDED.get(view.name, (set(), set()))
         if not changed & set(columns):
             return self._source.rows(view, columns, bounds)
-        change = self._call if view.name == "calls" else self._turn
-        return changed_rows(view, self._source.rows(view, {*columns, *needed}, bounds), change)
+        changes = {"calls": self._call, "turns": self._turn, "sessions": self._session}
+        rows = self._source.rows(view, {*columns, *needed}, bounds)
+        return changed_rows(view, rows, changes[view.name])
 
     def _call(self, values: dict[str, Any]) -> None:
         one = self._calls.get((values["session"], values["seq"]))
         if one is not None:
             values["status"], values["cause"] = one.status, one.cause
+
+    def _session(self, values: dict[str, Any]) -> None:
+        if self._sessions is None:
+            return
+        if values["mode"] == "recorded" and values["status"] == "open" and values["turns"]:
+            values["status"] = "paused"
+        values["status"] = self._sessions.get(values["id"], values["status"])
 
     def _turn(self, values: dict[str, Any]) -> None:
         lost = self._lost.get(values["session"], [])
