@@ -128,7 +128,7 @@ def test_diff_compares_two_tries_of_a_turn(tried, ask):
     assert "+All tests pass." in out
     assert "confidence none → 90%" in out
     assert "- run_tests(command=pytest -q) error · dropped" in out
-    assert "0 tokens → 800 tokens" in out
+    assert "unknown → 800 tokens" in out
     assert "session.py" in out
 
 

@@ -155,7 +155,7 @@ def test_settle_lists_calls_in_doubt_and_the_three_answers(store, ask):
         "    asked     finish, and pay the invoice\n"
         "    input     amount: 5\n"
         "    returned  {error: the tool does not know, message: connection lost}  @25\n"
-        "    since     not called again; 8 commits followed in its session\n"
+        "    since     not called again with the same arguments; 8 commits followed in its session\n"
         "    It may or may not have happened. Check, then run one of:\n"
         "      stator settle c_… --done        it happened\n"
         "      stator settle c_… --not-done    it did not, and must not run again\n"

@@ -11,7 +11,7 @@ from surfaces.recorded import START
 def test_an_empty_answer_says_where_was_looked_and_where_else_to_look(store, ask):
     answer = ask("why", "nothing-like-it")
     assert (answer.code, answer.out) == (0, "")
-    assert "nothing is recorded about nothing-like-it in project shop" in answer.err
+    assert "nothing with the name nothing-like-it is recorded in project shop" in answer.err
     assert "stator search WORDS" in answer.err
 
 

@@ -188,10 +188,11 @@ def is_computed(spend: Spend) -> bool:
 
 
 def plain(spend: Spend) -> dict[str, int]:
-    """The same with one amount for each currency, whether recorded or computed."""
+    """The same with one amount for each currency, whether recorded or computed, and in whatever letters."""
     found: dict[str, int] = {}
     for unit, amount in spend.items():
         name = unit.removesuffix(COMPUTED)
+        name = name.lower() if name.startswith(MONEY) else name
         found[name] = found.get(name, 0) + amount
     return found
 

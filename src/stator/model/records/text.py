@@ -30,6 +30,7 @@ from stator.model.records.types import (
     ScoreRecord,
     SessionRecord,
     SettingRecord,
+    SpendRecord,
     TrustRecord,
     WorkingRecord,
 )
@@ -278,6 +279,14 @@ def decision_line(record: DecisionRecord, show: Show) -> list[Piece]:
 
 def pending_line(record: PendingRecord, show: Show) -> list[Piece]:
     return [(_intended(record), ""), _reason(record.why)]
+
+
+def spend_line(record: SpendRecord, show: Show) -> list[Piece]:
+    if not record.unit.startswith("money:"):
+        return [(f"{record.amount:,} {record.unit}", "")]
+    whole, part = divmod(record.amount, 1_000_000)
+    cents = f"{part:06d}".rstrip("0").ljust(2, "0")
+    return [(f"{whole:,}.{cents} {record.unit.removeprefix('money:')}", "")]
 
 
 def call_line(record: CallRecord, show: Show) -> list[Piece]:

@@ -361,7 +361,7 @@ class _Comparison:
             found.append(self._item(a, b))
             if a is not None and (b is None or a.id != b.id):
                 self.delta.append(Drop(a.collection, a.id, a.seq))
-            if b is not None:
+            if b is not None and (a is None or a.record is not b.record):
                 was = a.seq if a is not None and a.id == b.id else 0
                 self.delta.append(Put(b.collection, b.id, b.record, was))
         self._count(found, same)
@@ -380,7 +380,8 @@ class _Comparison:
             elif a is None and b is not None:
                 new[b.collection, b.id] = b
             elif a is not None and b is not None:
-                if a.record is b.record or encode(a.record) == encode(b.record):
+                is_same = a.record is b.record or encode(a.record) == encode(b.record)
+                if is_same and not self._changed_unseen(b):
                     same.append(b)
                 else:
                     pairs.append((a, b))
@@ -395,6 +396,13 @@ class _Comparison:
             pairs += [(a, None) for a in gone.values()]
             pairs += [(taken.get(slot), b) for slot, b in new.items()]
         return pairs
+
+    def _changed_unseen(self, file: Entry) -> bool:
+        """Whether a file was changed although its records are equal: it was read before the change and after it, and
+        what it held is not recorded."""
+        if not isinstance(file.record, FileRecord) or file.record.after:
+            return False
+        return any(file.key in acts for acts in self._acts)
 
     def _decisions(self, gone: dict[Slot, Entry], new: dict[Slot, Entry]) -> list[Pair]:
         """Decisions that superseded one another, on the way there or on the way back."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from stator.model.log.commit import Commit
 from stator.model.log.query import SessionRow
 from stator.model.records.types import CallRecord, CallStatus
 
@@ -44,6 +45,12 @@ def left_open(record: CallRecord, row: SessionRow) -> CallRecord:
     return msgspec.structs.replace(
         record, status=fate(record.effect), cause=record.cause or cause_of(row)
     )
+
+
+def left_by_dead(commit: Commit) -> bool:
+    """Whether a commit says what a program left that died. Whoever found that wrote it, at any time later: it tells
+    nothing of when an agent was at work."""
+    return commit.actor == "system" and commit.cause == DIED
 
 
 def fate(effect: str) -> CallStatus:

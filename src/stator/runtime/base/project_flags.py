@@ -67,21 +67,24 @@ def project_sessions(store: StorePort) -> Iterator[SessionRow]:
 def marks(store: StorePort, *names: str) -> Iterator[tuple[SessionRow, ProjectFlag]]:
     """The flags of those names, each with the project's session that it is in."""
     for row in project_sessions(store):
-        for entry in store.entries(row.id, "flags"):
-            record = entry.record
-            if isinstance(record, FlagRecord) and record.on and record.name in names:
-                commit = commit_at(store, row.id, entry.seq)
-                yield (
-                    row,
-                    ProjectFlag(
-                        name=record.name,
-                        session=record.on,
-                        by=record.by,
-                        why=record.why,
-                        at=commit.at,
-                        commit=commit,
-                    ),
-                )
+        wanted = [
+            (entry.seq, record)
+            for entry in store.entries(row.id, "flags")
+            if isinstance(record := entry.record, FlagRecord) and record.on and record.name in names
+        ]
+        commits = {one.seq: one for one in commits_at(store, row.id, (seq for seq, _ in wanted))}
+        for seq, record in wanted:
+            yield (
+                row,
+                ProjectFlag(
+                    name=record.name,
+                    session=record.on,
+                    by=record.by,
+                    why=record.why,
+                    at=commits[seq].at,
+                    commit=commits[seq],
+                ),
+            )
 
 
 def marked(store: StorePort, name: str) -> dict[str, ProjectFlag]:

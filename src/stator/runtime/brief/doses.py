@@ -13,7 +13,9 @@ import msgspec
 from stator.model.brief import doses, relevance
 from stator.model.brief.doses import Dose, ToldLine, ToldSession, age, key_in, session_about
 from stator.model.brief.envelope import without_notes
+from stator.model.brief.lines import HAPPENED
 from stator.model.brief.relevance import PromptSubject, SessionWeight
+from stator.model.log.query import CallQuery
 from stator.model.records.tables import RECALLED, record_text
 from stator.model.records.text import arguments_text
 from stator.model.records.types import (
@@ -27,10 +29,10 @@ from stator.model.records.types import (
 from stator.model.values.ids import short
 from stator.model.views.project_state import OPEN, StateEntry
 from stator.model.views.recap import SessionRecap, says_something, typed
-from stator.model.views.why import words_of
+from stator.model.views.why import settled_by, words_of
 from stator.model.window.words import CountTokens
 from stator.runtime.base.context import Context
-from stator.runtime.base.pages import commit_at
+from stator.runtime.base.pages import commit_at, commits_at
 from stator.runtime.brief.relevant import Bearing
 from stator.runtime.brief.start import worked_in
 from stator.runtime.files import disk_check
@@ -59,6 +61,8 @@ DISK_BYTES = 1_000_000
 """Bytes of files that are read to see whether they changed."""
 TAIL, TAIL_BYTES = 4, 58
 """Parts of a path that are shown of one elsewhere, at most, and how long they may be together."""
+SETTLED_LOOKED = 200
+"""Calls of a session, the newest, among which those are looked for that were settled."""
 MEMORY = "memory/"
 LEFT_OUT = ("working_set", "candidates")
 MARKS = {
@@ -179,6 +183,7 @@ class _Telling:
             *self._entries(session, subject, state),
             *self._plan(session, subject),
             *self._open(session),
+            *self._settled(session),
             *self._last_words(found, subject),
             *self._files(session, subject),
             *self._lines(session, subject),
@@ -338,6 +343,25 @@ class _Telling:
                 mark="in doubt:" if is_in_doubt else "no result is recorded of its call",
                 limit=300, session=session, key=f"{short(session)}:call:{short(record.call)}",
                 seq=intent.seq if intent is not None else 0,
+            )  # fmt: skip
+
+    def _settled(self, session: str) -> Iterator[ToldLine]:
+        """Calls that were in doubt, and of which a person or the agent said since whether they happened."""
+        rows = self._store.calls(CallQuery(session=session), limit=SETTLED_LOOKED).rows
+        asked = [row for row in rows if row.outcome and row.cause and row.status in HAPPENED]
+        ends = commits_at(self._store, session, [row.outcome for row in asked])
+        settled = {one.seq: one for one in ends if one.kind == "settlement"}
+        for row in [row for row in asked if row.outcome in settled][:FEW]:
+            end, intent = settled[row.outcome], commit_at(self._store, session, row.seq)
+            key = f"{short(session)}:call:{short(row.call)}"
+            yield ToldLine(
+                texts=(arguments_text(row.tool, arguments_of(intent)),), source="model", rank=2,
+                mark=f"was in doubt and {HAPPENED[row.status].rstrip(';')}:", limit=300,
+                session=session, key=key, seq=end.seq,
+            )  # fmt: skip
+            yield ToldLine(
+                texts=(settled_by(end),), source="user" if end.actor == "user" else "model", rank=3,
+                mark="who says so:", limit=300, session=session, key=key, seq=end.seq,
             )  # fmt: skip
 
     def _last_words(self, found: SessionRecap, subject: PromptSubject) -> Iterator[ToldLine]:

@@ -156,9 +156,7 @@ def activity(store: StorePort, row: SessionRow) -> tuple[int, bool]:
 
 def is_upkeep(commit: Commit) -> bool:
     """Whether a commit says what keeping did, or what a driver that died had left."""
-    if commit.actor != "system":
-        return False
-    return commit.kind in KEEPING or commit.cause == open_calls.DIED
+    return (commit.actor == "system" and commit.kind in KEEPING) or open_calls.left_by_dead(commit)
 
 
 def _busy(store: StorePort, row: SessionRow) -> str:

@@ -1,7 +1,8 @@
 """Finds when agents last did something, and orders sessions by it.
 
-A store lists sessions by their newest commits. A tag, a settlement, a score or the end of an import is a commit too,
-and no act of an agent: it must not make a session of March the last one, nor say that it was used today.
+A store lists sessions by their newest commits. A tag, a settlement, a score, the end of an import or what was found of
+a program that died is a commit too, and no act of an agent: it must not make a session of March the last one, nor say
+that it was used today.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import msgspec
 
 from stator.model.log.query import Read, SessionRow, read
 from stator.model.records.tables import OUTSIDE
+from stator.model.views.open_calls import left_by_dead
 from stator.runtime.base import provenance
 from stator.runtime.base.one_answer import ahead
 from stator.store.port import StorePort
@@ -93,7 +95,7 @@ def _last_act(store: StorePort, row: SessionRow) -> tuple[int, int]:
     page = store.commits(*asked.args, **asked.options)
     while page:
         for commit in page:
-            if commit.kind not in OUTSIDE or commit.seq == 1:
+            if commit.seq == 1 or not (commit.kind in OUTSIDE or left_by_dead(commit)):
                 return commit.seq, commit.used
         upto = page[-1].seq - 1
         page = store.commits(row.id, upto=upto, newest_first=True, limit=LOOKED_AT, load=False)

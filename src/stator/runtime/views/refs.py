@@ -14,7 +14,7 @@ from stator.model.log.commit import Commit
 from stator.model.log.delta import Put
 from stator.model.log.query import CallQuery, CallRow, SessionQuery, SessionRow
 from stator.model.log.shown_text import cut_short
-from stator.model.records.types import Parent
+from stator.model.records.types import CallRecord, Parent
 from stator.model.sessions.sub_agents import is_sub_agent
 from stator.model.values.ids import is_id, record_id, short, suffix_of
 from stator.model.values.position import (
@@ -322,9 +322,17 @@ def last_attempt(store: StorePort, session: str, intent: Commit) -> CallRow | No
         page = store.calls(query, cursor=cursor, limit=PAGE)
         for row in page.rows:  # the newest first
             if row.call == intent.call:
-                return row
+                return _with_waiting(store, session, row)
         cursor = page.cursor
     return None
+
+
+def _with_waiting(store: StorePort, session: str, row: CallRow) -> CallRow:
+    """The row; of a call that an index has as started, with whether it waits for a person, which the state says."""
+    entry = find_entry(store, session, "calls", row.call) if row.status == "started" else None
+    if entry is None or not isinstance(entry.record, CallRecord):
+        return row
+    return msgspec.structs.replace(row, status=entry.record.status)
 
 
 def _attempted_upto(store: StorePort, session: str, intent: Commit) -> int:

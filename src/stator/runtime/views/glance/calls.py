@@ -103,10 +103,11 @@ def precise(store: StorePort, rows: Sequence[CallRow]) -> list[CallRow]:
 def not_ok(store: StorePort, session: str, counts: Counts) -> int:
     """How many calls did not end ok, as is known now: one that was settled as done is not among them, although its
     session counted it when it was recorded."""
-    if not counts.failed:
+    most = counts.failed + counts.open
+    if not most:
         return 0
     query = CallQuery(session=session, statuses=FAILED)
-    return len(store.calls(query, limit=min(counts.failed, PAGE_MAX)).rows)
+    return len(store.calls(query, limit=min(most, PAGE_MAX)).rows)
 
 
 def statuses_of(status: str | None) -> tuple[str, ...]:

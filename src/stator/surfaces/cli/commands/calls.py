@@ -154,7 +154,7 @@ def _made(scope: QuestionScope, asked: WantedCalls, most: int) -> list[CallRow]:
         query = CallQuery(
             project=scope.project, tool=asked.tool, statuses=statuses_of(asked.status)
         )
-        return newest_calls(store, scope.rows(store), query, most, scope.meant(store))
+        return newest_calls(store, scope.rows(), query, most, scope.meant())
     found: list[CallRow] = []
     for view in scope.views(LIMIT):
         found += view.calls(

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from stator.errors import BadPosition
+from stator.model.records.types import FileRecord
 from stator.model.values.ids import short
 from stator.model.views.diff import Diff
 from stator.runtime.facade.view import SessionView
@@ -15,6 +16,7 @@ from stator.surfaces.cli.render.differences import calls_made, changes
 from stator.surfaces.cli.render.differences import patch as patches
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.turns.subject import base_of
 
 if TYPE_CHECKING:
     from stator.model.views.compare import Comparison
@@ -70,8 +72,7 @@ def diff(
         about = _range_of(view, found)
         if tries is None:
             lines = list(changes.lines(found, screen.width, counts, all=full))
-            failed = f"stator calls {about} --failed" if about else ""
-            lines += calls_made.lines(view, found.calls, _repaired(opened, view, found), failed)
+            lines += calls_made.lines(view, found.calls, _told(opened, view, found, about))
         else:  # the comparison covers decisions and calls
             from stator.surfaces.cli.render.differences import comparison
 
@@ -166,20 +167,31 @@ def _range_of(view: SessionView, found: Diff) -> str:
     return f"{short(view.id)} {found.start}..{found.end}"
 
 
-def _repaired(opened: OpenedStore, view: SessionView, found: Diff) -> set[str]:
-    """Failed calls that a later call repaired."""
+def _told(opened: OpenedStore, view: SessionView, found: Diff, about: str) -> calls_made.ToldCalls:
+    """What else is known of the calls in between."""
     failed = [call for call in found.calls if call.status != "ok"]
     if not failed:
-        return set()
+        return calls_made.ToldCalls()
+    from stator.runtime.views.as_read import to_settle
     from stator.runtime.views.reasons.repaired import repaired_calls
 
-    return repaired_calls(opened.store.as_read, view.id, failed)
+    reading = opened.store.as_read
+    records = (item.touch or item.after for item in found.of("files"))
+    return calls_made.ToldCalls(
+        repaired=repaired_calls(reading, view.id, failed),
+        asked=[record.call for record in to_settle(reading, view.id)],
+        base=base_of(record.path for record in records if isinstance(record, FileRecord)),
+        all_failed=f"stator calls {about} --failed" if about else "",
+    )
 
 
 def _line_counts(
     view: SessionView, found: Diff, start: str | None, end: str | None
 ) -> changes.LineCounts:
     """By how many lines each file is different."""
-    if not found.of("files") or len(found.calls) > CALLS_COUNTED:
-        return {}
-    return {(one.root, one.path): (one.added, one.removed) for one in view.patch(start, end)}
+    if not found.of("files") or len(found.calls) > CALLS_COUNTED or view.reflog():
+        return {}  # a rewind leaves files as they are: a patch of them is no difference of the states
+    return {
+        (one.root, one.path): changes.LineCount(one.added, one.removed, len(one.parts))
+        for one in view.patch(start, end)
+    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from stator.model.log.query import check_limit
@@ -140,8 +141,8 @@ def _is_in_doubt(answer: WhyAnswer) -> bool:
 def _report_nothing(scope: QuestionScope, found: Why) -> int:
     if found.near:
         note(f"did you mean: {', '.join(found.near)}")
-    note("stator search WORDS searches what was said")
-    what = f"nothing is recorded about {found.asked}"
+    note(f"what was said and done is searched by: stator search {quote(found.asked)}")
+    what = f"nothing with the name {found.asked} is recorded"
     return scope.report_empty(what, lambda wider: bool(_asked(wider, found.asked, 1).answers))
 
 
@@ -164,7 +165,7 @@ def _show(screen: Screen, answer: WhyAnswer, looked: Looked) -> None:
     for turn in shown:
         screen.line()
         screen.line(_turn_line(turn))
-        screen.lines(_lines(turn), hang=HANG)
+        screen.lines(_lines(turn, names_files=answer.kind != "file"), hang=HANG)
         screen.whole(_indented(turn))
     if answer.more:
         screen.line()
@@ -222,8 +223,9 @@ def _turn_line(turn: WhyTurn) -> Line:
     return _from(line, turn.unverified)
 
 
-def _lines(turn: WhyTurn) -> Iterator[Line]:
-    """The reasons of one turn: what was decided or said, what was done, what it led to."""
+def _lines(turn: WhyTurn, *, names_files: bool) -> Iterator[Line]:
+    """The reasons of one turn: what was decided or said, what was done, what it led to. `names_files`: which file an
+    edit is of, because the question is not about one."""
     of: dict[str, list[Reason]] = {}
     for reason in turn.reasons:
         of.setdefault(reason.kind, []).append(reason)
@@ -233,6 +235,8 @@ def _lines(turn: WhyTurn) -> Iterator[Line]:
     of.pop("asked", None)
     of.pop("read", None)
     said, edits = of.pop("said", []), of.pop("edit", [])
+    if everything:  # what was said after the edits is no reason where something was decided
+        said = [reason for reason in said if reason.status != LATER]
     if not decided:
         before = " before the edits" if everything else ""
         yield from _quoted(said, f"; no decision recorded{before}" if edits else "")
@@ -240,7 +244,7 @@ def _lines(turn: WhyTurn) -> Iterator[Line]:
     for kind, reasons in of.items():
         yield from _some(_version(kind, reason) for reason in reasons)
     yield from _calls(calls, edits)
-    yield from _edits(edits, turn)
+    yield from _edits(edits, turn, named=names_files)
     yield from _some(_decision(reason) for reason in everything if reason.status == LATER)
     known = {reason.topic: reason for reason in revisions}  # the last says most: that it was pushed
     yield from _some(_revision(reason) for reason in known.values())
@@ -260,8 +264,9 @@ def _labelled(label: str, style: str = "dim") -> Line:
 
 def _place(reasons: Iterable[Reason]) -> str:
     seqs = [f"@{reason.seq}" for reason in reasons]
-    shown = " ".join(seqs[:SEQS_MAX])
-    return f"  {shown}" + (f" … {seqs[-1]}" if len(seqs) > SEQS_MAX else "")
+    if len(seqs) > SEQS_MAX + 1:
+        seqs = [*seqs[:SEQS_MAX], "…", seqs[-1]]
+    return f"  {' '.join(seqs)}"
 
 
 def _decision(reason: Reason) -> Line:
@@ -273,7 +278,8 @@ def _decision(reason: Reason) -> Line:
 def _quoted(said: list[Reason], more: str) -> Iterator[Line]:
     """What the agent said, marked as that: it is no recorded reason."""
     for place, reason in enumerate(said[:QUOTED_MAX]):
-        line = _labelled("why" if not place else "").add(f"“{brief(reason.text, QUOTE_MAX)}”")
+        label = "said" if reason.status == LATER else "why"
+        line = _labelled(label if not place else "").add(f"“{brief(reason.text, QUOTE_MAX)}”")
         if not place:
             line.add(f" (the agent's words{more})", "dim")
         line.add(f" · {reason.status}" if reason.status else "", "dim")
@@ -317,7 +323,7 @@ def _call(reason: Reason) -> Line:
     return _trusted(line, reason).add(_place([reason]), "id")
 
 
-def _edits(edits: list[Reason], turn: WhyTurn) -> Iterator[Line]:
+def _edits(edits: list[Reason], turn: WhyTurn, *, named: bool) -> Iterator[Line]:
     """What happened to each file: what each edit says of itself, else how many there were."""
     by_path: dict[str, list[Reason]] = {}
     for edit in edits:
@@ -327,7 +333,7 @@ def _edits(edits: list[Reason], turn: WhyTurn) -> Iterator[Line]:
     lines = [
         line
         for path, found in by_path.items()
-        for line in _file_edits(path.removeprefix(folder) if several else "", found)
+        for line in _file_edits(path.removeprefix(folder) if several or named else "", found)
     ]
     counts = _counts(turn)
     if len(lines) == 1 and counts.pieces:

@@ -73,7 +73,7 @@ def _amount(currency: str, micro: int) -> str:
     value = f"{micro / _MICRO:,.2f}"
     if value == "0.00" and micro:
         value = f"{micro / _MICRO:.4f}"
-    sign = _SIGNS.get(currency.lower())  # an older record may have it in capitals
+    sign = _SIGNS.get(currency)
     return f"{sign}{value}" if sign else f"{value} {currency}"
 
 

@@ -149,17 +149,17 @@ class Line:
         """The line wrapped between words to at most `rows` rows; rows after the first are indented."""
         made = [Line()]
         used = 0
-        for place, (text, style) in enumerate(self._words()):
+        words = self._words()
+        for place, word in enumerate(words):
+            text = "".join(piece for piece, _ in word)
             long = cells(text)
             if used and used + cells(text.rstrip()) > width and long <= width - indent:
                 if len(made) == rows:
-                    rest = Line()
-                    rest.pieces = self._words()[place:]
-                    made[-1].extend(rest)
+                    made[-1].pieces += (piece for left in words[place:] for piece in left)
                     break
                 made.append(Line(" " * indent))
                 used = indent
-            made[-1].pieces.append((text, style))
+            made[-1].pieces += word
             used += long
         return [line.trimmed().cut(width) for line in made]
 
@@ -172,9 +172,16 @@ class Line:
             self.pieces[-1] = (text.rstrip(), style)
         return self
 
-    def _words(self) -> list[tuple[str, str]]:
-        """The pieces, word by word, each with the spaces after it."""
-        return [(word, style) for text, style in self.pieces for word in _WORD.findall(text)]
+    def _words(self) -> list[list[tuple[str, str]]]:
+        """The words, each with the spaces after it; a word may have several pieces, each with its style."""
+        found: list[list[tuple[str, str]]] = []
+        for text, style in self.pieces:
+            for word in _WORD.findall(text):
+                if found and not found[-1][-1][0][-1].isspace() and not word[0].isspace():
+                    found[-1].append((word, style))
+                else:
+                    found.append([(word, style)])
+        return found
 
 
 _WORD = late(r"\s*\S+\s*|\s+")

@@ -122,9 +122,8 @@ def _since(story: DoubtStory) -> str:
         return f"called again with the same arguments: {again}{more}"
     if not story.followed:
         return "nothing followed in its session"
-    return (
-        f"not called again; {record_line.count(story.followed, 'commit')} followed in its session"
-    )
+    followed = record_line.count(story.followed, "commit")
+    return f"not called again with the same arguments; {followed} followed in its session"
 
 
 def waiting_lines(found: Waiting, now: int, *, named: bool = True) -> Iterator[Line]:

@@ -25,7 +25,6 @@ from stator.surfaces.cli.render.screen import Screen, note
 
 if TYPE_CHECKING:
     from stator.runtime.facade.view import SessionView
-    from stator.store.port import StorePort
 
 
 MADE = re.compile(r"p_[0-9a-f]{32}\Z")
@@ -69,21 +68,21 @@ class QuestionScope(msgspec.Struct, frozen=True):
         from stator.runtime.facade.view import SessionView
 
         port = for_one_answer(self.opened.store.as_read)
-        rows = self.rows(port)
+        rows = self.rows()
         for row in islice(rows, most):
             yield SessionView(port, row.id)
         if next(rows, None) is not None:
             note(f"looked in the {most} sessions used last; -n {most * 2} looks in more")
 
-    def rows(self, port: StorePort) -> Iterator[SessionRow]:
+    def rows(self) -> Iterator[SessionRow]:
         """The sessions of a scope of several, in the order of `views`."""
-        is_meant = self.meant(port)
+        port, is_meant = for_one_answer(self.opened.store.as_read), self.meant()
         used = by_last_act(port, matching(port, SessionQuery(project=self.project)))
         return (row for row in used if is_meant(row))
 
-    def meant(self, port: StorePort) -> Callable[[SessionRow], bool]:
+    def meant(self) -> Callable[[SessionRow], bool]:
         """Whether a session of the project, or of the store, is one of those that are looked at."""
-        trash = Trash(port)
+        trash = Trash(for_one_answer(self.opened.store.as_read))
         return lambda row: (
             row.record.mode != "project"
             and (self.everywhere or not row.record.adopted)

@@ -5,34 +5,57 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
+import msgspec
+
 from stator.model.values.ids import short
 from stator.model.views.diff import CallItem
 from stator.runtime.facade.view import SessionView
 from stator.surfaces.cli.render.lines import Line
-from stator.surfaces.cli.render.record_line import intent
+from stator.surfaces.cli.render.record_line import value_of
+from stator.surfaces.cli.render.turns.subject import end, subject_of
 
 LISTED = 12
 """Failures that no later call repaired: the newest are listed."""
+BEGUN = ("started", "running", "awaiting approval")
+ABOUT_MAX = 100
+"""Cells of what a call is about."""
 TOOLS_NAMED = 8
 """Tools whose calls are counted one by one, the most used."""
 
 
-def lines(
-    view: SessionView, calls: Sequence[CallItem], repaired: Collection[str], all_of: str
-) -> Iterator[Line]:
-    """The calls of a range. `repaired`: those that failed and were repaired. `all_of`: the command that lists all that
-    did not end ok; empty if there is none."""
+class ToldCalls(msgspec.Struct, frozen=True, kw_only=True):
+    """What else is known of the calls of a range."""
+
+    repaired: Collection[str] = ()
+    """Those that failed, and that a later call repaired."""
+    asked: Collection[str] = ()
+    """Those in doubt that a person is asked about."""
+    base: str = ""
+    """The folder below which paths are shown without it."""
+    all_failed: str = ""
+    """The command that lists all that did not end ok; empty if there is none."""
+
+
+def lines(view: SessionView, calls: Sequence[CallItem], told: ToldCalls) -> Iterator[Line]:
+    """The calls of a range."""
     if not calls:
         return
     fine = Counter(call.tool for call in calls if call.status == "ok")
-    failed = [call for call in calls if call.status != "ok"]
-    left = [call for call in failed if call.call not in repaired]
-    yield Line("calls", "title").add(f"  {' · '.join(_counts(fine, failed, repaired))}", "dim")
-    shown = left[-LISTED:]
-    for call in shown:
-        yield _line(view, call)
-    if len(shown) < len(failed) and all_of:
-        yield Line(f"    all that did not end ok: {all_of}", "dim")
+    begun = [call for call in calls if call.status in BEGUN]
+    failed = [call for call in calls if call.status not in ("ok", *BEGUN)]
+    left = [call for call in failed if call.call not in told.repaired]
+    counts = [
+        *_counts(fine, failed, told.repaired),
+        f"{len(begun)} without an outcome" if begun else "",
+    ]
+    yield Line("calls", "title").add(f"  {' · '.join(filter(None, counts))}", "dim")
+    for some in (begun, left):
+        if len(some) > LISTED:
+            yield Line(f"    … {len(some) - LISTED:,} earlier ones", "dim")
+        for call in some[-LISTED:]:
+            yield _line(view, call, told)
+    if min(len(left), LISTED) < len(failed) and told.all_failed:
+        yield Line(f"    all that did not end ok: {told.all_failed}", "dim")
 
 
 def _counts(
@@ -48,9 +71,11 @@ def _counts(
         yield f"{len(failed):,} not ok{again}"
 
 
-def _line(view: SessionView, call: CallItem) -> Line:
-    """A call on one line: how it ended, the tool with its arguments, the cause, the commit."""
+def _line(view: SessionView, call: CallItem, told: ToldCalls) -> Line:
+    """A call on one line: how it ended, the tool with what it is about, the cause, the commit."""
     asked = view.commit(f"{call.session or view.id}:@{call.seq}")
-    line = Line("    ").status(call.status, width=9).add(" ").extend(intent(asked))
-    line.add(f" — {call.cause}" if call.cause else "", "dim").add(f"  @{call.seq}", "id")
-    return line.add(f"  stator settle {short(call.call)}" if call.status == "in doubt" else "")
+    about = subject_of(value_of(asked, "input"), told.base).words
+    line = Line("    ").status(call.status, width=9).add(" ").add(call.tool, "bold")
+    line.add(f"({end(about, ABOUT_MAX)})").add(f" — {call.cause}" if call.cause else "", "dim")
+    line.add(f"  @{call.seq}", "id")
+    return line.add(f"  stator settle {short(call.call)}" if call.call in told.asked else "")

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from stator.model.records.tables import COLLECTIONS, NOT_DIFFED
 from stator.model.records.text import setting_value, unproved
 from stator.model.records.types import (
-    LOOKS,
     READ_POSITION,
     DecisionRecord,
     EvictedRecord,
@@ -28,7 +27,7 @@ from stator.surfaces.cli.render.turns.subject import base_of, net, relative
 SIGNS = {"added": "+", "changed": "~", "superseded": "≈", "removed": "-"}
 FIRST = ("decisions", "files", "plan", "revisions")
 """What a person asks about before anything else."""
-LAST = ("settings",)
+LAST = ("tags", "settings")
 TITLES = {"children": "sub-agents"}
 """What a collection is called, where that is not its own name."""
 INDENT = "  "
@@ -39,8 +38,20 @@ FILE_COLUMNS = (
     Column(title="", right=True, drop=1),
     Column(title=""),
 )
-LineCounts = Mapping[tuple[str, str], tuple[int, int]]
-"""Lines added to a file and removed from it, by its root and path."""
+
+
+class LineCount(NamedTuple):
+    """How many lines a file gained and lost."""
+
+    added: int = 0
+    removed: int = 0
+    edits: int = 0
+    """Above 1: these are the sums of so many edits; what is different in the end is not recorded."""
+
+
+LineCounts = Mapping[tuple[str, str], LineCount]
+"""By the root and path of a file."""
+UNCOUNTED = LineCount()
 _INCIDENTAL = frozenset({"order", "digest", "commit", "because", "shown_by"})
 """Fields that always change together with a more important one."""
 
@@ -114,19 +125,25 @@ def _view_changes(found: Diff, command: str) -> Iterator[Line]:
 def _files(items: Sequence[DiffItem], width: int, counts: LineCounts) -> Iterator[Line]:
     """The files that differ, with how many lines each gained and lost where the record holds what they were."""
     touched = [_touched(item) for item in items]
-    known = [counts.get((one.root, one.path), (0, 0)) if one else (0, 0) for one in touched]
+    known = [counts.get((one.root, one.path), UNCOUNTED) if one else UNCOUNTED for one in touched]
     base = base_of(one.path for one in touched if one)
-    title = Line("files", "title")
-    total = net(sum(one[0] for one in known), sum(one[1] for one in known))
-    parts = [f"{len(items)} files" if len(items) > 1 else "", total if any(map(any, known)) else ""]
-    parts.append(f"below {base}" if base else "")
-    if about := " · ".join(part for part in parts if part):
-        title.add(f"  {about}", "dim")
-    yield title
+    yield Line("files", "title").add(f"  {' · '.join(_totals(known, base))}", "dim")
     rows = [_file(*row, base) for row in zip(items, touched, known, strict=True)]
     shown = table(FILE_COLUMNS, rows, width - len(INDENT) - 2, titled=False)
     for item, line in zip(items, shown, strict=True):
         yield _signed(item).extend(line)
+
+
+def _totals(known: Sequence[LineCount], base: str) -> Iterator[str]:
+    """How many files there are, by how many lines they differ, and the folder that they are in."""
+    yield record_line.count(len(known), "file")
+    counted = [one for one in known if one.added or one.removed]
+    if counted:
+        total = net(sum(one.added for one in counted), sum(one.removed for one in counted))
+        unknown = len(known) - len(counted)
+        yield f"{total} in {len(counted)} of them" if unknown else total
+    if base:
+        yield f"below {base}"
 
 
 def _signed(item: DiffItem) -> Line:
@@ -140,23 +157,30 @@ def _touched(item: DiffItem) -> FileRecord | None:
 
 
 def _file(
-    item: DiffItem, record: FileRecord | None, known: tuple[int, int], base: str
+    item: DiffItem, record: FileRecord | None, known: LineCount, base: str
 ) -> list[Line | str]:
     if record is None:
         gone = record_line.of_record(item.after or item.before or Record())
         return [gone, "", "", "", Line(f"@{item.seq}", "id")]
-    op = "created" if item.change == "added" and record.op == "modified" else record.op
-    if record.op in LOOKS and any(known):  # it was read after it was changed
-        op = "modified"
     notes = f" from {relative(record.from_path, base)}" if record.from_path else ""
     notes += f" ({record.how})" if record.how != "recorded" else ""
+    notes += f", sums of {known.edits} edits" if known.edits > 1 else ""
+    is_counted = known.added or known.removed
     return [
         relative(record.path, base),
-        Line(op + notes, "dim"),
-        Line(f"+{known[0]:,}", "added") if any(known) else "",
-        Line(f"−{known[1]:,}", "removed") if any(known) else "",
+        Line(_became(item, record) + notes, "dim"),
+        Line(f"+{known.added:,}", "added") if is_counted else "",
+        Line(f"−{known.removed:,}", "removed") if is_counted else "",
         Line(f"@{item.seq}", "id"),
     ]
+
+
+def _became(item: DiffItem, record: FileRecord) -> str:
+    """What became of a file from the one state to the other, in the word that goes with its sign."""
+    if record.op == "renamed" and item.change != "removed":
+        return record.op
+    words = {"added": "created", "removed": "deleted" if item.after is not None else "not there"}
+    return words.get(item.change, "modified")
 
 
 # -- any other record -----------------------------------------------------------------------------

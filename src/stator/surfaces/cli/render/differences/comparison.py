@@ -44,7 +44,7 @@ def lines(found: Comparison) -> Iterator[Line]:
     if units:
         yield Line("used", "title")
     for unit in units:
-        before, after = (side.usage.get(unit, 0) for side in (found.a, found.b))
+        before, after = (side.usage.get(unit) for side in (found.a, found.b))
         yield Line(f"    {shown(unit, before)} → {shown(unit, after)}")
 
 

@@ -20,6 +20,7 @@ from stator.model.log.query import CallRow
 from stator.model.records.tables import QUIET
 from stator.model.records.types import ChildRecord, FileRecord, RevisionRecord
 from stator.model.sessions.lifecycle import AFTER_CLOSE, split_cause
+from stator.model.views.open_calls import left_by_dead
 from stator.model.views.why import failure_text
 from stator.surfaces.cli.render import record_line
 from stator.surfaces.cli.render.lines import Line
@@ -47,7 +48,7 @@ LABELS = {
 RESULT_MAX = 60
 """A result that is one line of at most this many characters is shown beside its call."""
 NOT_BEGUN = "not begun"
-NOT_FAILED = ("ok", "started", "running")
+NOT_FAILED = ("ok", "started", "running", "awaiting approval")
 WORK = frozenset({"turn", "entry", "call", "outcome", "turn_end"})
 """Kinds of what an agent does in a turn."""
 ENDED_OK = ("ok", "")
@@ -181,7 +182,8 @@ class _Folder:
             files=len(self._changed()),
             revisions=self._revisions(),
             until=max(
-                (one.when for one in self.commits if one.kind in WORK), default=self.commits[0].when
+                (one.when for one in self.commits if one.kind in WORK and not left_by_dead(one)),
+                default=self.commits[0].when,
             ),
             ended=end.status if end is not None else "",
             hidden=sum(map(_is_bookkeeping, self.commits)),
@@ -191,10 +193,13 @@ class _Folder:
         """Say on each call that worked which earlier failure it repaired."""
         if all(item.status in NOT_FAILED for item in calls):
             return
-        from stator.runtime.views.reasons.repaired import repairs  # most turns have no failure
+        from stator.runtime.views.reasons.repaired import (
+            UNKNOWN,
+            repairs,
+        )  # most turns have no failure
 
         intents = {one.seq: one for one in self.commits if one.kind == "call"}
-        ended = [item for item in calls if item.status not in ("started", "running")]
+        ended = [item for item in calls if item.status not in UNKNOWN]
         found = repairs([(intents[item.seq], item.status == "ok") for item in ended])
         for item in ended:
             item.repairs = found.get(item.seq, [])
