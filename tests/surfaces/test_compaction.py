@@ -41,9 +41,7 @@ def test_compact_and_evicted_list_the_removed_keys(long, ask):
     listed = ask("evicted", "--everywhere").out
     assert "decision:topic 0 — choice 0 — it is so" in listed
     assert "fact:n 5 — 5" in listed
-    assert re.search(
-        r"^not in the agent's view now: 6 decisions, .* messages? and calls?$", listed, re.M
-    )
+    assert re.search(r"^left the view last: 6 decisions, .* messages? and calls?$", listed, re.M)
 
 
 def test_undo_names_the_compaction_and_fails_without_one(long, ask):
@@ -126,7 +124,7 @@ def test_what_is_named_together_is_counted_one_by_one(long, ask, monkeypatch):
     monkeypatch.setattr("stator.model.window.compaction.KEYS_MAX", 1)
     said = json.loads(ask("compact", "--summary", "gist.txt", "--json").out)["left"]
     assert any(key["key"].startswith("entries:") for key in stretches(ask))
-    words = next(line for line in ask("evicted", "long").lines if line.startswith("not in the"))
+    words = next(line for line in ask("evicted", "long").lines if line.startswith("left the view"))
     numbers = [int(word) for word in re.findall(r"\d+", words)]
     assert sum(numbers) == sum(said.values())
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -205,3 +208,43 @@ def test_a_fork_does_not_list_the_calls_of_its_origin_again(tmp_path, world, ask
         reads(opened, "origin", "a", "b")
         opened.fork("origin", "t1", as_name="copy")
     assert sorted(tools(ask("calls", "--json"))) == ["a", "b"]
+
+
+KILLED = """
+import os, signal, stator
+pay = stator.tool(lambda cents: os.kill(os.getpid(), signal.SIGKILL), name="pay")
+with stator.open("killed") as s, s.turn("pay for the chairs") as t:
+    t.plan(["pay"])
+    t.call(pay, cents=16800)
+"""
+
+
+@pytest.fixture
+def killed(two):
+    """A session whose program was killed while it paid; `newer` was used after it."""
+    done = subprocess.run([sys.executable, "-c", KILLED], check=False)
+    assert done.returncode == -signal.SIGKILL
+    with stator.connect(two) as store, store.open("after") as s, s.turn("later work") as t:
+        t.say("done")
+
+
+def test_settling_a_call_of_a_killed_program_does_not_say_that_its_session_was_used(killed, ask):
+    before = [json.loads(line) for line in ask("ls", "--json").lines]
+    assert ask("settle", "--done", "--why", "the bank says so", "--yes").code == 0
+    after = [json.loads(line) for line in ask("ls", "--json").lines]
+    assert [(one["name"], one["used"]) for one in after] == [
+        (one["name"], one["used"]) for one in before
+    ]
+    assert ask("log").lines[0].startswith("after ")
+
+
+def test_a_prompt_about_a_settled_call_is_told_that_it_happened(killed, ask):
+    assert (
+        "in doubt: [model] «pay(cents=16800)»"
+        in ask("brief", "--for-prompt", "pay for the chairs").out
+    )
+    assert ask("settle", "--done", "--why", "the bank says so", "--yes").code == 0
+    told = ask("brief", "--for-prompt", "pay for the chairs").out
+    assert "was in doubt and happened, do not repeat it: [model] «pay(cents=16800)»" in told
+    assert "[user] «settled as done by" in told
+    assert "the bank says so" in told

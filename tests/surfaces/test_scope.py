@@ -179,7 +179,7 @@ def test_what_left_the_view_begins_with_the_sessions_that_lost_something(session
                 s.compact(keep=1, summary="eight questions")
         record(opened, "short-talk")
     lines = ask("evicted").lines
-    assert lines[0].endswith("what agents do not have in view now")
+    assert lines[0].endswith("what left agents' views last")
     assert {"REQUESTS", "MESSAGES"} <= set(lines[2].split())
     assert [line.split()[0] for line in lines[3:6:2]] == ["longer-talk", "long-talk"]
     assert lines[4].split(maxsplit=1) == ["asked", "question 6; question 5 …"]

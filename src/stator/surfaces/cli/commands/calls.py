@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
@@ -32,10 +32,11 @@ from stator.surfaces import web_addresses
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
 from stator.surfaces.cli.parts.page_addresses import print_addresses
 from stator.surfaces.cli.parts.question.question_scope import QuestionScope, scope_of
-from stator.surfaces.cli.render import documents, unplaced_items
+from stator.surfaces.cli.render import documents, unplaced_items, wire
 from stator.surfaces.cli.render.lines import STATUS_STYLES, Line
 from stator.surfaces.cli.render.record_line import value_of
 from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.session_words import names_apart
 from stator.surfaces.cli.render.table import Column, report_cut, table
 from stator.surfaces.cli.render.times import listed
 from stator.surfaces.cli.render.turns.fold import NOT_FAILED, problem
@@ -82,6 +83,8 @@ SHOWN = {"awaiting approval": "waiting"}
 """Statuses that a list shows in fewer words."""
 TOLD_MAX = 200
 """Cells of why a call ended as it did."""
+INPUT_MAX = 16_384
+"""Bytes of what a call was given that JSON has; of more, their number."""
 FILES_MAX = 100
 """Files of a session, those touched last, that say which folder its work is in."""
 STATUSES = get_args(CallStatus)
@@ -198,7 +201,7 @@ def _show(
         found.sort(key=lambda one: -(one.when or 0))
     if screen.json:
         for one in found:
-            screen.item({**documents.call(one.row), "happened": one.when})
+            screen.item(_as_json(one))
         if waiting:
             screen.item({"unplaced": unplaced_items.all_as_json(waiting)})
         return
@@ -206,8 +209,9 @@ def _show(
     what = f"{asked.status} calls" if asked.status else "calls"
     scope.head(screen, *filter(None, (what, day)))
     screen.lines(unplaced_items.lines(waiting))
-    named = scope.view is None
-    cells = [_cells(one, at, named=named) for one, at in zip(found, times, strict=True)]
+    sessions = {one.session.id: one.session for one in found} if scope.view is None else {}
+    names = dict(zip(sessions, names_apart(list(sessions.values())), strict=True))
+    cells = [_cells(one, at, names) for one, at in zip(found, times, strict=True)]
     lines = list(table(COLUMNS, cells, screen.width))
     shown = [one.row for one in found]
     if all(one.told in line.plain for one, line in zip(found, lines[1:], strict=True)):
@@ -224,6 +228,13 @@ def _show(
             if one.told:
                 screen.line(Line(f"{'':{INDENT}}").add(one.told, "dim"), hang=INDENT)
     screen.lines(_next(shown), hang=4)
+
+
+def _as_json(one: ListedCall) -> dict[str, Any]:
+    """A call with when it was asked for, what it was given, and why it ended so."""
+    given = wire.content_within(one.intent, "input", INPUT_MAX)
+    told = {"happened": one.when, "input": given, "told": one.told}
+    return {**documents.call(one.row), **told}
 
 
 def _next(rows: Sequence[CallRow]) -> Iterator[Line]:
@@ -305,7 +316,7 @@ def _base(entries: Iterable[Entry]) -> str:
     return base_of(record.path for record in records if isinstance(record, FileRecord))
 
 
-def _cells(one: ListedCall, when: str, *, named: bool) -> list[Line | str]:
+def _cells(one: ListedCall, when: str, names: Mapping[str, Line]) -> list[Line | str]:
     row = one.row
     subject = subject_of(value_of(one.intent, "input"), one.base).words
     return [
@@ -316,7 +327,7 @@ def _cells(one: ListedCall, when: str, *, named: bool) -> list[Line | str]:
         Line(SHOWN.get(row.status, row.status), STATUS_STYLES.get(row.status, "")),
         f"{row.tool}({subject})",
         one.told,
-        Line(one.session.record.name if named else "", "dim"),
+        names.get(row.session, ""),
     ]
 
 

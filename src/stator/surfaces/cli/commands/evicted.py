@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = """
 stator evicted                     the sessions whose agents lost something from view
-stator evicted fix-login           what its agent does not see now
+stator evicted fix-login           what left its agent's view last
 stator evicted fix-login -n 400    also each message and call
 stator evicted fix-login --all     removed by every compaction, left out of every answer
 stator evicted -s fix-login --json     then: stator recall KEY
@@ -134,7 +134,8 @@ def _of_session(
     if not found:
         return opened.report_empty(f"nothing was removed from the agent's view in {view.name}")
     is_past = all or span is not None
-    which = "left the view" if is_past else "not in the agent's view now"
+    by_compaction = any(not item.window for item in found)
+    which = "left the view" + " last" * (by_compaction and not is_past)
     behind = {} if is_past else beyond(opened.store.as_read, view.id, [(o, o.by) for o in found])
     whole = Counter(map(kind_of, found)) + by_kind(behind)
     screen.line(Line(f"{which}: ", "bold").add(in_words(whole)))
@@ -159,6 +160,8 @@ def _of_session(
         more = f"stator evicted {name}{' --all' * is_deeper} -n {most}"
         screen.line(Line(f"not listed: {left}: {more}", "dim"))
     screen.line(Line(f"read one again: stator recall KEY -s {name}", "dim"))
+    if by_compaction and not is_past:
+        screen.line(Line(f"at every compaction: stator evicted {name} --all", "dim"))
     return 0
 
 
@@ -183,7 +186,7 @@ def _list(screen: Screen, scope: QuestionScope, found: Lost) -> None:
     """One line a session: how much its agent does not see now."""
     opened = scope.opened
     rows = acted(opened.store.as_read, [view.row for view, _ in found])
-    scope.head(screen, "what agents do not have in view now")
+    scope.head(screen, "what left agents' views last")
     cells: list[list[Line | str]] = [
         [
             name,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from shlex import quote
 from typing import TYPE_CHECKING
 
-from stator.errors import BadQuery
+from stator.errors import BadPosition, BadQuery, NotFound
 from stator.model.log.query import check_limit
 from stator.model.values.ids import short
 from stator.model.values.paths import outside
@@ -14,6 +15,8 @@ from stator.surfaces import web_addresses
 from stator.surfaces.cli.parts.open_store import open_to_read
 from stator.surfaces.cli.parts.page_addresses import print_addresses
 from stator.surfaces.cli.parts.question.question_scope import QuestionScope, scope_of
+from stator.surfaces.cli.parts.question.typed_file import may_be_file
+from stator.surfaces.cli.parts.question.typed_path import recorded_places
 from stator.surfaces.cli.render import documents
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import OP_STYLES, count
@@ -44,6 +47,7 @@ stator files t2                    files that turn 2 of the last session touched
 stator files fix-login t2..t4      in the turns after t2, up to t4
 stator files --since yesterday     in turns that began since
 stator files --last 1              in the last turn of every session
+stator files src/auth.py           the turns that changed one file
 stator files --reads --json | jq -r .path
 """
 LIMIT = 50
@@ -79,7 +83,8 @@ def files(
 ) -> int:
     """List the files that sessions touched, with their net change.
 
-    Looks in the sessions of this project, most recently used first, or in a session, a turn or a range.
+    Looks in the sessions of this project, most recently used first, or in a session, a turn or a range. Of a file, the
+    turns that changed it.
 
     Net change: a file created and then modified is listed as created; one created and then deleted is not listed. LINES
     are those added and removed in the end, where the record holds what they were; they are counted for one session.
@@ -93,7 +98,13 @@ def files(
     if last is not None:
         check_limit(last)
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
-        scope = scope_of(opened, what, session=session, project=project, everywhere=everywhere)
+        try:
+            scope = scope_of(opened, what, session=session, project=project, everywhere=everywhere)
+        except (BadPosition, NotFound):
+            if len(what) != 1 or not may_be_file(what):
+                raise
+            scope = scope_of(opened, session=session, project=project, everywhere=everywhere)
+            return _one_file(screen, scope, what[0], most)
         floor = parse_since(since, opened.now) if since is not None else 0
         if floor and (last is not None or scope.span is not None):
             raise BadQuery("--since goes without --last, a turn or a range")
@@ -130,6 +141,48 @@ def files(
                 none, lambda wider: bool(_touched(wider, last, reads, 1, floor))
             )
     return 0
+
+
+def _one_file(screen: Screen, scope: QuestionScope, path: str, most: int) -> int:
+    """The turns that changed a file, or the files whose paths end so, the newest first."""
+    found = _turns_of(scope, path, most + 1)
+    if screen.json:
+        for change in found[:most]:
+            screen.item(documents.file(change))
+    elif found:
+        scope.head(screen, f"changes of {path}")
+        _show(screen, found[:most], {}, scope.opened.names())
+        screen.line()
+        screen.line(Line(f"the reasons: stator why {quote(path)}", "dim"))
+    if len(found) > most:
+        report_cut(screen, most, "turns", f"-n {most * 2}", asked=True)
+    if not found:
+        return scope.report_empty(
+            f"no file {path} was changed", lambda wider: bool(_turns_of(wider, path, 1))
+        )
+    return 0
+
+
+def _turns_of(scope: QuestionScope, path: str, most: int) -> list[FileChange]:
+    """What turns did to a file, by what is known of why it is as it is."""
+    from stator.runtime.views.reasons.why import ask
+
+    found = ask(
+        scope.opened.store.as_read, path, project=scope.project or None, places=recorded_places,
+        session=None if scope.view is None else scope.view.id, limit=most,
+        folder=scope.opened.store.context.root,
+    )  # fmt: skip
+    changes = [
+        FileChange(
+            path=answer.name, op=edits[-1].status, turn=turn.turn, seq=edits[-1].seq,
+            root="/" if answer.name.startswith("/") else ".", edits=len(edits), session=turn.session,
+        )
+        for answer in found.answers
+        if answer.kind == "file"
+        for turn in answer.turns
+        if (edits := [one for one in turn.reasons if one.kind == "edit"])
+    ]  # fmt: skip
+    return changes[:most]
 
 
 def _since(view: SessionView, floor: int) -> str:
@@ -182,6 +235,8 @@ def _show(
     names: Mapping[str, str] | None,
 ) -> None:
     base = base_of(change.path for change in found)
+    if not all(change.path.startswith(f"{base}/") for change in found):
+        base = ""  # a path that is elsewhere would read as one in that folder
     cells = [_cells(change, names, lines, base) for change in found]
     screen.lines(table(COLUMNS, cells, screen.width))
     if base:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from stator.errors import BadPosition, NotFound
+from stator.errors import BadPosition, BadQuery, NotFound
 from stator.model.log.commit import Commit
 from stator.model.log.edges import edges_of, uses_operands
 from stator.model.log.query import CallRow
@@ -25,8 +25,10 @@ from stator.runtime.views.glance.calls import not_ok
 from stator.runtime.views.glance.listed import cost
 from stator.runtime.views.refs import last_attempt
 from stator.surfaces.cli.parts.open_store import OpenedStore, heading, open_to_read
+from stator.surfaces.cli.parts.output.show_file import show_file
 from stator.surfaces.cli.parts.output.tell_doubt import tell_of
 from stator.surfaces.cli.parts.page_addresses import of_position, print_addresses
+from stator.surfaces.cli.parts.question.typed_file import file_in
 from stator.surfaces.cli.render import amounts, documents, record_line, unplaced_items, wire
 from stator.surfaces.cli.render.detail import INTERNAL, TOLD, changes, fields, shows_edit
 from stator.surfaces.cli.render.lines import NO_SIGN, Line
@@ -48,6 +50,7 @@ stator show                        the last session
 stator show fix-login              a session by name
 stator show @42                    commit 42 in full
 stator show c_7f2a91bc             a call, and how it ended
+stator show fix-login t2 auth.py   what a file held at the end of turn 2
 stator show fix-login:head~1 --json
 stator show t5 --web               the address of its page in the inspector
 """
@@ -79,12 +82,16 @@ def show(
 ) -> int:
     """Show a session at a glance, or one commit in full.
 
-    A commit is named by a position: t5, @42, a hash, SESSION:head; a call by its id.
+    A commit is named by a position: t5, @42, a hash, SESSION:head; a call by its id. With the name of a file at the
+    end, shows what the file held then, where that is recorded.
     """
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         try:
             view, ref = opened.named(what, session)
-        except (BadPosition, NotFound):
+        except (BadPosition, BadQuery, NotFound):
+            if (file := file_in(opened, what, session)) is not None:
+                show_file(screen, *file)
+                return 0
             found = opened.unplaced(session, ":".join(what)) if what else None
             if found is None:
                 raise

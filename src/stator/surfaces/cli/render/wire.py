@@ -92,6 +92,13 @@ def _content(found: Commit, name: str) -> Any:
     return canon.decode(item)
 
 
+def content_within(found: Commit, name: str, most: int) -> Any:
+    """A content of a commit; of more than so many bytes, their number."""
+    item = found.content.get(name)
+    is_long = isinstance(item, bytes) and len(item) > most
+    return {"size": size_of(item)} if item is not None and is_long else _content(found, name)
+
+
 def _bytes(item: Item) -> dict[str, int]:
     """Bytes by their size: they can be read with the library."""
     return {"erased": item.by} if isinstance(item, Gone) else {"size": size_of(item)}
