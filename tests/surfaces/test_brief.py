@@ -228,3 +228,29 @@ def test_on_a_terminal_a_brief_of_no_session_begins_with_what_a_new_agent_is_tol
     start = shown.index("An agent that starts in this project is told:")
     assert start < shown.index("the session used last, is told:") < shown.index("# Brief")
     assert "An agent that starts" not in on_terminal("brief", "fix-login", "--no-pager", rows=60)
+
+
+def test_few_words_that_a_later_turn_ended_with_follow_those_of_an_earlier_one(
+    tmp_path, ask, monkeypatch
+):
+    monkeypatch.setenv("STATOR_STORE", str(tmp_path / "words.db"))
+    run = stator.tool(lambda command: "ok", name="bash")
+    with stator.open("refactor") as s:
+        with s.turn("split the module") as t:
+            t.say("It is split; the tests of the discount still fail.")
+        with s.turn("fix them") as t:
+            t.call(run, command="pytest -q")
+            t.say("Fixed.")
+    told = ask("brief", "refactor").out
+    assert told.index("still fail") < told.index("t2 «Fixed.»")
+
+
+def test_a_command_that_is_cut_says_so(tmp_path, ask, monkeypatch):
+    monkeypatch.setenv("STATOR_STORE", str(tmp_path / "cut.db"))
+    run = stator.tool(lambda command: "ok", name="bash")
+    with stator.open("adds") as s, s.turn("add them") as t:
+        t.call(run, command="touch " + " ".join(f"part{n}.txt" for n in range(40)))
+        t.call(run, command="mkdir build")
+        t.say("Done: the parts are there, in the folder of the build.")
+    (line,) = [line for line in ask("brief", "adds").lines if "touch part0.txt" in line]
+    assert "part39.txt" in line or "…" in line

@@ -77,7 +77,8 @@ _CODE = re.compile(
 
 def last_sayings(story: SessionStory) -> list[Saying]:
     """The last words that say something, else the last; before them, where they are few, the last report. Words of an
-    earlier turn than the one that was stopped are no last words."""
+    earlier turn than the one that was stopped are no last words; after those of an earlier turn than one that did
+    something, the few words that it ended with."""
     last = _last(story)
     if last is None or (last.turn < story.turn and not story.answered):
         return []
@@ -85,7 +86,15 @@ def last_sayings(story: SessionStory) -> list[Saying]:
     if len(last.text) < REPORT:
         near = [one for one in story.said if one.seq < last.seq][-NEAR:]
         found = [*[one for one in near if len(one.text) >= REPORT][-1:], last]
+    newest = story.last
+    if newest is not None and newest.turn > last.turn and newest.turn in _worked(story):
+        found.append(newest)
     return [Saying(text=one.text, seq=one.seq, mark=_by(one)) for one in found]
+
+
+def _worked(story: SessionStory) -> set[int]:
+    """The turns in which something was done."""
+    return {deed.turn for deed in story.deeds}
 
 
 def _last(story: SessionStory) -> Said | None:
@@ -361,7 +370,9 @@ def call_items(story: SessionStory, folder: str) -> list[BriefItem]:
     if ran:
         text, seq, turns = "", ran[0].seq, {deed.turn for deed in ran}
         for deed in ran:
-            one = beginning(_near(deed.shown, folder), COMMAND_SHOWN)
+            whole = _near(deed.shown, folder)
+            one = beginning(whole, COMMAND_SHOWN)
+            one += "…" if len(one) < len(whole) else ""
             if len(text) + len(one) > RAN_SHOWN:
                 break
             text = f"{one} ; {text}" if text else one
