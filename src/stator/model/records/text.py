@@ -31,6 +31,7 @@ from stator.model.records.types import (
     SessionRecord,
     SettingRecord,
     SpendRecord,
+    ToolRecord,
     TrustRecord,
     WorkingRecord,
 )
@@ -287,6 +288,12 @@ def spend_line(record: SpendRecord, show: Show) -> list[Piece]:
     whole, part = divmod(record.amount, 1_000_000)
     cents = f"{part:06d}".rstrip("0").ljust(2, "0")
     return [(f"{whole:,}.{cents} {record.unit.removeprefix('money:')}", "")]
+
+
+def uses(record: ToolRecord) -> str:
+    """How often a tool was used, and how often that failed."""
+    times = "once" if record.uses == 1 else f"{record.uses:,} times"
+    return f"{record.name}: used {times}, {record.failures:,} failed"
 
 
 def call_line(record: CallRecord, show: Show) -> list[Piece]:

@@ -216,7 +216,7 @@ def _ended(one: SessionRecap) -> Iterable[str]:
     if one.steps_open:
         yield f"{_count(one.steps_open, 'step')} open"
     elif one.steps_claimed:
-        yield "no step open, but none of those claimed is checked"
+        yield "all steps claimed done, none checked"
     elif not (
         one.in_doubt
         or one.old_doubts

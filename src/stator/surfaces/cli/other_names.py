@@ -32,6 +32,8 @@ OTHER_NAMES: dict[str, str] = {
     **dict.fromkeys(("cat", "view", "inspect", "get", "print"), "show"),
     **dict.fromkeys(("context", "prompt", "memory", "handover", "tell"), "brief"),
     **dict.fromkeys(("forgotten", "lost", "removed", "compacted", "dropped"), "evicted"),
+    **dict.fromkeys(("facts", "fact", "preferences", "preference", "knowledge"), "state --project"),
+    **dict.fromkeys(("revisions", "revision", "git"), "state --project -c revisions"),
     **dict.fromkeys(("plan", "todo", "todos", "tasks", "steps"), "state --collection plan"),
     **dict.fromkeys(("children", "subagents", "sub-agents", "forks", "graph"), "tree"),
     **dict.fromkeys(("continue", "go", "start"), "resume"),

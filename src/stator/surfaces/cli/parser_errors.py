@@ -43,6 +43,13 @@ OTHER_OPTIONS: dict[str, tuple[str, ...]] = {
 """Options that other programs have, and what says the same here, where a command takes that."""
 
 
+SORTED = (
+    "lists are in order of time; by cost: stator cost --by session; by anything: "
+    'stator sql "SELECT name, tokens FROM sessions ORDER BY tokens DESC"'
+)
+"""What says the same as an option by which other programs sort."""
+
+
 def explained(error: CycloptsError, words: Sequence[str]) -> BadQuery:
     """The error of the parser as one of ours; `words` begin with the command."""
     what, instead = _explained(error, words)
@@ -72,6 +79,8 @@ def _unknown(words: Sequence[str]) -> tuple[str, str]:
     typed = [word for word in words[1:] if word.startswith("-") and word != "-"]
     option = next((one for one in typed if one.partition("=")[0] not in known), "")
     name = option.partition("=")[0]
+    if name in ("--sort", "--order", "--order-by"):
+        return f"stator {words[0]} has no option {name}", SORTED
     if name in ("-s", "--session"):
         value = option.partition("=")[2] or words[words.index(option) + 1 :][:1]
         one = "".join(value) or "SESSION"

@@ -5,7 +5,8 @@ All sessions of a list are read in one call, because a store at a distance would
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
 
 import msgspec
 
@@ -22,6 +23,8 @@ from stator.store.port import StorePort
 
 COMMITS_MAX = 5000
 """Of a session with more commits, the files that it changed are not counted: all of them would be read."""
+BATCH = 50
+"""Sessions of which is read at once how they ended."""
 COLLECTIONS = ("spend", "calls", "revisions", "tags")
 _STOPPED = {"error": "failed", "budget": "budget", "lease lost": "lease lost"}
 """How a session ended that was paused, by the reason for it: who left it without one is not said to have stopped it."""
@@ -89,13 +92,31 @@ def _listed(store: StorePort, row: SessionRow, prices: Prices | None) -> ListedS
 
 # -- how it ended ---------------------------------------------------------------------------------
 
+ENDS = ("ok", "committed", "pushed", "waiting", "in doubt", "failed", "budget", "lease lost")
+"""Words for how a session ended, besides its statuses."""
+
+
+def ended_so(
+    store: StorePort, rows: Iterable[SessionRow], words: Collection[str]
+) -> Iterator[SessionRow]:
+    """Those of the sessions that ended in one of these words, or have such a status."""
+    store = for_one_answer(store)
+    left = iter(rows)
+    while batch := list(islice(left, BATCH)):
+        ahead(store, *(one for row in batch for one in _asks_ended(row)))
+        yield from (row for row in batch if row.shown in words or ended(store, row) in words)
+
 
 def ended(store: StorePort, row: SessionRow) -> str:
     """How one session ended, in the word by which a list says it; empty if its transcript does not say."""
     store = for_one_answer(store)
-    asked = [read("entries", row.id, *COLLECTIONS)]
-    ahead(store, *asked, read("turns", row.id, newest_first=True, limit=1))
+    ahead(store, *_asks_ended(row))
     return _ended(store, row, _revisions(store, row.id))
+
+
+def _asks_ended(row: SessionRow) -> Iterator[Read]:
+    yield read("entries", row.id, *COLLECTIONS)
+    yield read("turns", row.id, newest_first=True, limit=1)
 
 
 def _revisions(store: StorePort, session: str) -> list[RevisionRecord]:

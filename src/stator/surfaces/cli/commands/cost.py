@@ -115,6 +115,9 @@ def cost(
             _items(screen, found, name, by or "day", wanted, asked=limit is not None)
             return 0
         _heading(screen, scope, found, opened.now)
+        if not found.has_used:
+            screen.line("nothing is recorded of what it used")
+            return 0
         if by is not None:
             _by(screen, found, by, name[by], wanted, opened.now, asked=limit is not None)
         else:
@@ -278,7 +281,7 @@ def _lately(spent: Spent, now: int) -> Iterator[list[Line | str]]:
     """The total, and what of it is of this week, which is the last seven days, and of today."""
     week = now - WEEK_US
     yield _sum_cells("total", spent)
-    yield _sum_cells(f"this week, since {_time('day', times.day(week), now)}", spent.since(week))
+    yield _sum_cells(f"last 7 days, since {_time('day', times.day(week), now)}", spent.since(week))
     yield _sum_cells("today", spent.since(now))
 
 

@@ -7,13 +7,14 @@ from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING
 
 from stator.errors import BadQuery
-from stator.model.log.commit import Commit
+from stator.model.log.commit import Commit, Large
 from stator.model.log.query import CallQuery, CallRow, check_limit
 from stator.model.records.tables import KINDS, QUIET
 from stator.model.records.types import FileRecord
 from stator.model.values.ids import short
 from stator.model.views.unplaced import Unplaced
 from stator.runtime.base.costs import model_in
+from stator.runtime.base.pages import commits_at
 from stator.runtime.base.watch import LAST_S
 from stator.runtime.facade.view import SessionView
 from stator.runtime.tails.tail import Tailing
@@ -66,6 +67,8 @@ stator log --json | jq -r 'select(.status == "error") | .tool'
 """
 FOLLOWED = 10
 """Commits that --follow shows before it waits for new ones, unless -n is given."""
+LONG_READ, LONG_MAX = 300, 1_000_000
+"""Messages that are kept beside the log which are read for their words, and the bytes of one."""
 FILES_READ = 300
 """Files of a session that are looked at for the folder it works in."""
 BOOKKEEPING = "bookkeeping commit"
@@ -148,6 +151,12 @@ def log(
     return 0
 
 
+def _is_beside(commit: Commit) -> bool:
+    """Whether a content of a commit is kept beside the log, and is short enough to be read for one line."""
+    large = [one for one in commit.content.values() if isinstance(one, Large)]
+    return bool(large) and all(one.size <= LONG_MAX for one in large)
+
+
 class _Turns:
     """Shows the turns of a session, folded: a call and its outcome are one line."""
 
@@ -165,6 +174,7 @@ class _Turns:
         self.store = opened.store.as_read
         self.now = opened.now
         self.limit = limit
+        self.long_left = LONG_READ
         self.reverse = reverse
         self.times = view.row.has_times
         self.left = _left_at(view)
@@ -198,9 +208,21 @@ class _Turns:
             turn = list(group)
             if not self.reverse:
                 turn.reverse()
+            turn = self._with_long_texts(turn)
             yield fold(
                 turn, self._unanswered(turn), self.base, times=self.times, prices=self.prices, model=self.model
             )  # fmt: skip
+
+    def _with_long_texts(self, turn: list[Commit]) -> list[Commit]:
+        """The commits of a turn with those of its messages and requests that are kept beside the log: one may hold a
+        long piece of code, and its words are few."""
+        long = [one.seq for one in turn if one.kind in ("entry", "call") and _is_beside(one)]
+        long = long[-self.long_left :] if self.long_left else []
+        if not long:
+            return turn
+        self.long_left -= len(long)
+        found = {one.seq: one for one in commits_at(self.store, self.view.id, long)}
+        return [found.get(one.seq, one) for one in turn]
 
     def _unanswered(self, turn: list[Commit]) -> dict[str, CallRow]:
         """How calls ended whose outcome is not among the commits of their turn."""
@@ -252,7 +274,7 @@ class _Turns:
         for seq in sorted(edits):
             screen.whole(edits[seq])
         if self.left and turn.last.seq == self.left:
-            screen.line(Line("    interrupted: a call of this turn gets no result any more", "dim"))
+            screen.line(Line("    interrupted: a call of this turn has no result", "dim"))
         if (summed := layout.sum_line(turn)).plain:
             screen.line(summed)
 
@@ -422,9 +444,7 @@ def _show(
             if full:
                 screen.whole(contents(commit))
         if left and turn[-1].seq == left:
-            screen.line(
-                Line("     interrupted: a call of this turn gets no result any more", "dim")
-            )
+            screen.line(Line("     interrupted: a call of this turn has no result", "dim"))
         any_shown = True
     return any_shown
 

@@ -16,7 +16,7 @@ from stator.runtime.base.costs import spends
 from stator.runtime.base.pages import matching
 from stator.runtime.base.project_flags import Trash, in_trash, tombstones
 from stator.runtime.views.as_read import for_one_answer
-from stator.runtime.views.glance.listed import ListedSession, listed
+from stator.runtime.views.glance.listed import ENDS, ListedSession, ended_so, listed
 from stator.runtime.views.last_acts import by_last_act
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
 from stator.surfaces.cli.render import amounts
@@ -42,7 +42,7 @@ EXAMPLES = """
 stator ls                          sessions of this project
 stator ls -l                       with ids and statuses
 stator ls --everywhere             sessions of every project, and those replaced by adopt
-stator ls --status interrupted     sessions whose driver died
+stator ls --status "in doubt"      sessions with a call that may or may not have happened
 stator ls --trash                  sessions in the trash, and records of purged ones
 stator ls --since 2d --json | jq -r .name
 """
@@ -97,13 +97,15 @@ def ls(
     agent
         Only sessions of this agent; the beginning of its name is enough.
     status
-        Only those with this status: open, active, interrupted, paused, closed or archived.
+        Only those that ended so, as the column ENDED says it (ok, pushed, in doubt, interrupted, …), or with this
+        status: open, active, paused, closed or archived.
     trash
         List sessions in the trash, and what is still known about purged ones.
     """
     wanted = check_limit(LIMIT if limit is None else limit)
-    if status is not None and status not in SHOWN:
-        raise BadQuery(f"unknown status {status!r:.40}", hint=", ".join(SHOWN))
+    known = tuple(dict.fromkeys((*ENDS, *SHOWN)))
+    if status is not None and status not in known:
+        raise BadQuery(f"unknown status {status!r:.40}", hint=", ".join(known))
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         floor = parse_since(since, opened.now) if since is not None else 0
         if trash:
@@ -174,12 +176,17 @@ class AskedSessions(msgspec.Struct, frozen=True, kw_only=True):
     status: str | None = None
     since: int = 0
 
+    @property
+    def is_end(self) -> bool:
+        """Whether the status may be a word for how a session ended, which is known when more of it was read."""
+        return self.status in (*ENDS, "interrupted")
+
     def wants(self, row: SessionRow) -> bool:
         """Whether it is one of them. A project's own session never is: no agent works in it. Of one without times,
         nobody knows whether it was used since."""
         return (
             row.record.mode != "project"
-            and (self.status is None or row.shown == self.status)
+            and (self.status is None or self.is_end or row.shown == self.status)
             and (not self.since or (row.has_times and row.used >= self.since))
         )
 
@@ -189,12 +196,14 @@ def _matching(
 ) -> Iterator[SessionRow]:
     """The sessions that are asked for, those used last first; of every project, with those replaced by another."""
     store = for_one_answer(opened.store.as_read)
-    query = SessionQuery(project=project, agent=asked.agent, status=recorded_status(asked.status))
+    status = None if asked.is_end else recorded_status(asked.status)
+    query = SessionQuery(project=project, agent=asked.agent, status=status)
     rows = takewhile(lambda row: row.updated >= asked.since, matching(store, query))
     listed = (row for row in rows if project is None or not row.record.adopted)
     trash = Trash(store)
     used = by_last_act(store, filter(asked.wants, listed))
-    return (row for row in filter(asked.wants, used) if row not in trash)
+    found = (row for row in filter(asked.wants, used) if row not in trash)
+    return ended_so(store, found, [asked.status]) if asked.is_end and asked.status else found
 
 
 def _empty_message(opened: OpenedStore, project: str | None, asked: AskedSessions) -> str:

@@ -54,6 +54,8 @@ stator show fix-login t2 auth.py   what a file held at the end of turn 2
 stator show fix-login:head~1 --json
 stator show t5 --web               the address of its page in the inspector
 """
+PROMPT_MAX = 600
+"""Characters of the first prompt."""
 TURNS = 5
 DECISIONS = 5
 UNPLACED = 10
@@ -230,6 +232,7 @@ def _session(screen: Screen, view: SessionView, opened: OpenedStore) -> None:
         screen.document(documents.SESSION, documents.session(view))
         return
     screen.line(heading(view, opened, room=screen.cut))
+    screen.lines(_asked(view, opened), hang=14)
     screen.lines(_details(view, opened))
     screen.lines(_attention(view, opened))
     screen.lines(_unplaced_section(view))
@@ -256,6 +259,13 @@ def _authors(view: SessionView) -> Iterator[str]:
         yield "and perhaps others between"
 
 
+def _asked(view: SessionView, opened: OpenedStore) -> Iterator[Line]:
+    """What the session was asked first, most of it."""
+    for row in opened.store.as_read.turns(view.id, limit=1, prompts=True):
+        if row.began is not None and (prompt := record_line.value_of(row.began, "input")):
+            yield pair("asked", record_line.brief(prompt, PROMPT_MAX))
+
+
 def _details(view: SessionView, opened: OpenedStore) -> Iterator[Line]:
     row, counts, head = view.row, view.counts, view.head
     record = row.record
@@ -273,7 +283,7 @@ def _details(view: SessionView, opened: OpenedStore) -> Iterator[Line]:
         yield pair("authors", ", ".join(_authors(view)))
     if record.mode == "recorded":
         yield pair("recorded", f"{_recorder(view)}; its agent runs outside Stator")
-        yield pair("status", f"{row.shown}, as Stator keeps it")
+        yield pair("status", row.shown)
     yield pair("created", stamp(record.created))
     yield pair("updated", stamp(row.updated))
     if record.reason and row.shown != "active":

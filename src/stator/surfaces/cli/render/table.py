@@ -143,6 +143,7 @@ def report_cut(screen: Screen, shown: int, what: str, more: str, *, asked: bool)
     """Say that there is more than is shown, and how to see it. In JSON that is a last item of its own, unless the
     number was asked for."""
     if not screen.json:
-        screen.line(Line(f"… more {what} than these {shown:,}: {more}", "dim"))
+        these = f"these {shown:,}" if shown > 1 else "this one"
+        screen.line(Line(f"… more {what} than {these}: {more}", "dim"))
     elif not asked:
         screen.item({"cut": {"shown": shown, "what": what, "more": more}})
