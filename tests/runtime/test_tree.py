@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from runtime.conftest import memory_store
+from runtime.exchange_fixtures import purge
 from stator.model.views.tree import Branch, drawn, in_order
 from stator.runtime.views.tree import project_tree
 
@@ -159,3 +160,15 @@ def test_a_chain_of_3000_forks_can_be_ordered():
 
 def test_a_branch_without_its_parent_is_drawn_as_a_root():
     assert [lead for lead, _ in drawn([branch("b", "gone")])] == [""]
+
+
+def test_a_sub_agent_without_a_session_here_is_named_with_the_one_that_tells_of_it(either):
+    with either.open("parent", agent="coder") as s:
+        with s.turn("delegate"), s.child("helper") as child, child.turn("help") as inner:
+            inner.say("done")
+        helper = child.id
+    assert either.read("parent").tree().unrecorded == []
+    purge(either, helper)
+    (one,) = either.read("parent").tree().unrecorded
+    assert (one.session, one.name, one.parent) == (helper, "helper", s.id)
+    assert project_tree(either.port, None).unrecorded == [one]

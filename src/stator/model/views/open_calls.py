@@ -48,8 +48,8 @@ def left_open(record: CallRecord, row: SessionRow) -> CallRecord:
 
 
 def left_by_dead(commit: Commit) -> bool:
-    """Whether a commit says what a program left that died. Whoever found that wrote it, at any time later: it tells
-    nothing of when an agent was at work."""
+    """Whether a commit records what a program left open when it died. Another program wrote it, at any time later, so
+    it does not say when an agent was at work."""
     return commit.actor == "system" and commit.cause == DIED
 
 

@@ -85,7 +85,7 @@ class SessionRecap(msgspec.Struct, frozen=True, kw_only=True):
     pushed: bool = False
     """Whether the newest of them is known to be pushed."""
     subjects: list[str] = []
-    """What the newest of them say that they do."""
+    """Subjects of the newest of them."""
     decided: list[str] = []
     """The newest decisions in force: `topic: what`."""
     calls: int = 0

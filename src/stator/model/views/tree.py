@@ -41,6 +41,17 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True):
     updated: int = 0
 
 
+class UnrecordedAgent(msgspec.Struct, frozen=True, kw_only=True):
+    """A sub-agent that a session names, and whose own session is not in the store."""
+
+    session: str
+    name: str
+    status: str
+    parent: str
+    """The session that names it."""
+    seq: int
+
+
 class Tree(msgspec.Struct, frozen=True, kw_only=True):
     """Sessions and how they hang together."""
 
@@ -50,6 +61,8 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True):
     """Whether there are more than were asked for."""
     alone: int = 0
     """Sessions without relatives that were looked at and are not among them."""
+    unrecorded: list[UnrecordedAgent] = []
+    """Sub-agents of these, and of those looked at, that have no session here."""
 
     @property
     def total(self) -> dict[str, int]:

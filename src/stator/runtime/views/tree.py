@@ -11,8 +11,9 @@ import msgspec
 from stator.errors import NotFound
 from stator.model.log.query import SessionQuery, SessionRow, read
 from stator.model.log.rewinds import TAG
+from stator.model.records.types import ChildRecord
 from stator.model.sessions.sub_agents import is_stray
-from stator.model.views.tree import Branch, Tree, in_order
+from stator.model.views.tree import Branch, Tree, UnrecordedAgent, in_order
 from stator.runtime.base.costs import asks_cost, session_spend
 from stator.runtime.base.one_answer import ahead
 from stator.runtime.base.pages import matching
@@ -22,6 +23,8 @@ from stator.runtime.views.refs import rows_of
 from stator.runtime.views.spend import spent
 from stator.store.port import StorePort
 
+NAMING = 100
+"""Sessions of a project, those used last, whose sub-agents are looked up."""
 LIMIT = 1000
 """Sessions of a tree that are looked at, unless more are asked for."""
 
@@ -46,7 +49,8 @@ def tree_of(store: StorePort, session: str, *, limit: int = LIMIT) -> Tree:
         more = len(below) > room
         found += below[:room]
         level = [other.id for other in below[:room]]
-    return _tree(store, found, more=more)
+    tree = _tree(store, found, more=more)
+    return msgspec.structs.replace(tree, unrecorded=_unrecorded(store, found))
 
 
 def project_tree(
@@ -61,7 +65,38 @@ def project_tree(
     shown = looked if alone else _related(looked)
     more = len(found) > most or len(shown) > limit
     tree = _tree(store, shown[:limit], more=more)
-    return msgspec.structs.replace(tree, alone=len(looked) - len(shown))
+    naming = list(islice(rows_of(store, project=project, holds="children"), NAMING))
+    return msgspec.structs.replace(
+        tree, alone=len(looked) - len(shown), unrecorded=_unrecorded(store, naming)
+    )
+
+
+def _unrecorded(store: StorePort, rows: Sequence[SessionRow]) -> list[UnrecordedAgent]:
+    """The sub-agents that these sessions name and that have no session here: two calls."""
+    store = for_one_answer(store)
+    ahead(store, *(read("entries", row.id, "children") for row in rows))
+    named = [
+        (row, entry.seq, record)
+        for row in rows
+        for entry in store.entries(row.id, "children")
+        if isinstance(record := entry.record, ChildRecord) and record.kind == "child"
+    ]
+    ahead(store, *(read("session", record.session) for _, _, record in named))
+    return [
+        UnrecordedAgent(
+            session=record.session, name=record.name, status=record.status, parent=row.id, seq=seq
+        )
+        for row, seq, record in named
+        if not _is_here(store, record.session)
+    ]
+
+
+def _is_here(store: StorePort, session: str) -> bool:
+    try:
+        store.session(session)
+    except NotFound:
+        return False
+    return True
 
 
 def _related(rows: Sequence[SessionRow]) -> list[SessionRow]:

@@ -54,7 +54,7 @@ SPEAKERS = ("model", "agent")
 CHILDREN_MAX = 50
 """Sub-agents of a session whose files and calls are counted."""
 NAMED = 3
-"""Decisions and subjects of revisions that are told, the newest."""
+"""The newest decisions, and subjects of revisions, that a recap names."""
 
 
 def recap(

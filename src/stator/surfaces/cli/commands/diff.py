@@ -72,7 +72,7 @@ def diff(
         about = _range_of(view, found)
         if tries is None:
             lines = list(changes.lines(found, screen.width, counts, all=full))
-            lines += calls_made.lines(view, found.calls, _told(opened, view, found, about))
+            lines += calls_made.lines(view, found.calls, _known(opened, view, found, about))
         else:  # the comparison covers decisions and calls
             from stator.surfaces.cli.render.differences import comparison
 
@@ -167,17 +167,19 @@ def _range_of(view: SessionView, found: Diff) -> str:
     return f"{short(view.id)} {found.start}..{found.end}"
 
 
-def _told(opened: OpenedStore, view: SessionView, found: Diff, about: str) -> calls_made.ToldCalls:
+def _known(
+    opened: OpenedStore, view: SessionView, found: Diff, about: str
+) -> calls_made.KnownCalls:
     """What else is known of the calls in between."""
     failed = [call for call in found.calls if call.status != "ok"]
     if not failed:
-        return calls_made.ToldCalls()
+        return calls_made.KnownCalls()
     from stator.runtime.views.as_read import to_settle
     from stator.runtime.views.reasons.repaired import repaired_calls
 
     reading = opened.store.as_read
     records = (item.touch or item.after for item in found.of("files"))
-    return calls_made.ToldCalls(
+    return calls_made.KnownCalls(
         repaired=repaired_calls(reading, view.id, failed),
         asked=[record.call for record in to_settle(reading, view.id)],
         base=base_of(record.path for record in records if isinstance(record, FileRecord)),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from stator.model.log.query import check_limit
 from stator.model.values.ids import short
-from stator.model.views.tree import Branch, Tree, drawn
+from stator.model.views.tree import Branch, Tree, UnrecordedAgent, drawn
 from stator.runtime.views.as_read import for_one_answer
 from stator.runtime.views.glance.listed import ListedSession, listed
 from stator.runtime.views.tree import project_tree
@@ -17,7 +17,7 @@ from stator.surfaces.cli.render import amounts, documents
 from stator.surfaces.cli.render.lines import ENDED_STYLES, Line
 from stator.surfaces.cli.render.record_line import brief, count, value_of
 from stator.surfaces.cli.render.screen import Screen
-from stator.surfaces.cli.render.session_words import ASKED_MAX, prompt_beside_name
+from stator.surfaces.cli.render.session_words import ASKED_MAX, name_line, prompt_beside_name
 from stator.surfaces.cli.render.table import Column, table
 
 if TYPE_CHECKING:
@@ -51,6 +51,8 @@ COLUMNS = (
 )
 LISTED = 100
 """Sessions that are shown unless -n says otherwise: those used last."""
+UNRECORDED = 20
+"""Sub-agents without a session that are listed."""
 PARENTLESS = f"of {amounts.UNKNOWN}"
 OWN_TURN = {"retry": 1}
 """How many turns before the one that its tree names a session's own begin."""
@@ -113,11 +115,27 @@ def _lines(opened: OpenedStore, found: Tree, marked: str, width: int) -> Iterato
         yield Line(f"{sessions}, {turns}{f', {spent}' if spent else ''}{once}", "dim")
     if any(one.kind == "child" and not one.parent for one in found.branches):
         yield Line(f"sub-agent {PARENTLESS}: the session that started it was not recorded", "dim")
+    if found.unrecorded:
+        yield from _unrecorded(opened, found.unrecorded)
     if found.alone:
         others = count(found.alone, "session")
         yield Line(f"{others} without forks, retries or sub-agents: stator tree --project", "dim")
     if found.more:
         yield Line(f"… more sessions: stator tree -n {10 * len(found.branches)}", "dim")
+
+
+def _unrecorded(opened: OpenedStore, agents: Sequence[UnrecordedAgent]) -> Iterator[Line]:
+    """Sub-agents that sessions name, and whose own sessions are not here."""
+    yield Line()
+    many = count(len(agents), "sub-agent")
+    yield Line(f"{many} without a session of {'its' if len(agents) == 1 else 'their'} own here:")
+    for one in agents[:UNRECORDED]:
+        parent = opened.store.as_read.session(one.parent)
+        line = Line("  ").add(f"{short(one.parent)}:@{one.seq}", "id").add("  ")
+        line.add(one.name or short(one.session), "bold").add(f"  {one.status}  of ", "dim")
+        yield line.extend(name_line(parent))
+    if len(agents) > UNRECORDED:
+        yield Line(f"  … {len(agents) - UNRECORDED:,} more; --json has all", "dim")
 
 
 def _shares_turns(found: Tree) -> bool:

@@ -23,7 +23,7 @@ TOOLS_NAMED = 8
 """Tools whose calls are counted one by one, the most used."""
 
 
-class ToldCalls(msgspec.Struct, frozen=True, kw_only=True):
+class KnownCalls(msgspec.Struct, frozen=True, kw_only=True):
     """What else is known of the calls of a range."""
 
     repaired: Collection[str] = ()
@@ -36,16 +36,16 @@ class ToldCalls(msgspec.Struct, frozen=True, kw_only=True):
     """The command that lists all that did not end ok; empty if there is none."""
 
 
-def lines(view: SessionView, calls: Sequence[CallItem], told: ToldCalls) -> Iterator[Line]:
+def lines(view: SessionView, calls: Sequence[CallItem], known: KnownCalls) -> Iterator[Line]:
     """The calls of a range."""
     if not calls:
         return
     fine = Counter(call.tool for call in calls if call.status == "ok")
     begun = [call for call in calls if call.status in BEGUN]
     failed = [call for call in calls if call.status not in ("ok", *BEGUN)]
-    left = [call for call in failed if call.call not in told.repaired]
+    left = [call for call in failed if call.call not in known.repaired]
     counts = [
-        *_counts(fine, failed, told.repaired),
+        *_counts(fine, failed, known.repaired),
         f"{len(begun)} without an outcome" if begun else "",
     ]
     yield Line("calls", "title").add(f"  {' · '.join(filter(None, counts))}", "dim")
@@ -53,9 +53,9 @@ def lines(view: SessionView, calls: Sequence[CallItem], told: ToldCalls) -> Iter
         if len(some) > LISTED:
             yield Line(f"    … {len(some) - LISTED:,} earlier ones", "dim")
         for call in some[-LISTED:]:
-            yield _line(view, call, told)
-    if min(len(left), LISTED) < len(failed) and told.all_failed:
-        yield Line(f"    all that did not end ok: {told.all_failed}", "dim")
+            yield _line(view, call, known)
+    if min(len(left), LISTED) < len(failed) and known.all_failed:
+        yield Line(f"    all that did not end ok: {known.all_failed}", "dim")
 
 
 def _counts(
@@ -71,11 +71,11 @@ def _counts(
         yield f"{len(failed):,} not ok{again}"
 
 
-def _line(view: SessionView, call: CallItem, told: ToldCalls) -> Line:
+def _line(view: SessionView, call: CallItem, known: KnownCalls) -> Line:
     """A call on one line: how it ended, the tool with what it is about, the cause, the commit."""
     asked = view.commit(f"{call.session or view.id}:@{call.seq}")
-    about = subject_of(value_of(asked, "input"), told.base).words
+    about = subject_of(value_of(asked, "input"), known.base).words
     line = Line("    ").status(call.status, width=9).add(" ").add(call.tool, "bold")
     line.add(f"({end(about, ABOUT_MAX)})").add(f" — {call.cause}" if call.cause else "", "dim")
     line.add(f"  @{call.seq}", "id")
-    return line.add(f"  stator settle {short(call.call)}" if call.call in told.asked else "")
+    return line.add(f"  stator settle {short(call.call)}" if call.call in known.asked else "")
