@@ -101,3 +101,12 @@ def test_files_lists_the_turns_that_changed_a_file_in_every_session(written, ask
 def test_files_of_a_file_that_nobody_changed_says_so(written, ask):
     answer = ask("files", "nothing.py")
     assert "no file nothing.py was changed in project shop" in answer.err
+
+
+def test_diff_of_a_file_is_its_patch_over_the_session_or_the_turn_that_is_named(written, ask):
+    whole = ask("diff", "first", "auth.py").out
+    assert "+one\n+two\n" in whole
+    assert "logo.png" not in whole
+    assert "+one\n" not in ask("diff", "first", "t2", "src/auth.py").out
+    assert ask("diff", "first", "t1", "logo.png").err.startswith("logo.png did not change")
+    assert ask("diff", "first", "nonsense").code == 3

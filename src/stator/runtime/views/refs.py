@@ -115,7 +115,8 @@ def find_session(
 
 
 def _id_and_name(row: SessionRow) -> str:
-    return f"{short(row.id)} ({cut_short(row.record.name, NAME_MAX)})"
+    name = cut_short(row.record.name, NAME_MAX)
+    return f"{short(row.id)} ({name}{'…' * (len(name) < len(row.record.name))})"
 
 
 def _hint(store: StorePort, text: str, project: str | None) -> str:

@@ -11,6 +11,7 @@ from stator.model.values.ids import short
 from stator.model.views.diff import Diff
 from stator.runtime.facade.view import SessionView
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, title
+from stator.surfaces.cli.parts.question.typed_file import names_file
 from stator.surfaces.cli.render import documents
 from stator.surfaces.cli.render.differences import calls_made, changes
 from stator.surfaces.cli.render.differences import patch as patches
@@ -37,6 +38,7 @@ stator diff t2..t3                 from the end of turn 2 to the end of turn 3
 stator diff t5 t5.2                compare two attempts at a turn: answers, decisions, calls
 stator diff fix-login:t5 other:head    between two sessions
 stator diff t4..t5 --patch         the changed lines of files, as git shows them
+stator diff fix-login src/auth.py    what a session changed in one file
 stator diff --json | jq .decisions
 """
 CALLS_COUNTED = 200
@@ -56,9 +58,13 @@ def diff(
 
     + added, ~ changed, - removed, ≈ superseded. A record that was both added and removed in between is not listed.
 
-    With --patch, prints a patch for git apply, as far as the contents of files were recorded.
+    With --patch, prints a patch for git apply, as far as the contents of files were recorded; with the name of a file
+    at the end, that of the file, of the whole session where no turn is named.
     """
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        if names_file(opened, what, session):
+            view, span, end = _compared(opened, what[:-1], session)
+            return _patch(screen, opened, view, span or "t0..head", end, what[-1])
         view, span, end = _compared(opened, what, session)
         if patch:
             return _patch(screen, opened, view, span, end)
@@ -132,10 +138,18 @@ def _document(screen: Screen, view: SessionView, found: Diff, tries: Comparison 
 
 
 def _patch(
-    screen: Screen, opened: OpenedStore, view: SessionView, start: str | None, end: str | None
+    screen: Screen,
+    opened: OpenedStore,
+    view: SessionView,
+    start: str | None,
+    end: str | None,
+    file: str = "",
 ) -> int:
-    """Show the net change of files as patches."""
+    """Show the net change of files as patches; of one file, or of those whose paths end so."""
     found = view.patch(start, end)
+    if file:
+        last = f"/{file.removeprefix('./')}"
+        found = [one for one in found if f"/{one.path}".endswith(last)]
     if screen.json:
         span = " ".join(part for part in (start or "t-1", end) if part)
         of = {"session": view.id, "name": view.name}
@@ -143,7 +157,8 @@ def _patch(
         screen.document("stator.patch/1", {"of": of, "span": span, "files": files})
         return 0
     if not found:
-        return opened.report_empty("no file changed in this range")
+        none = f"{file} did not change" if file else "no file changed"
+        return opened.report_empty(f"{none} in this range")
     patches.show(screen, found)
     return 0
 

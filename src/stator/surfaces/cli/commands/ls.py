@@ -97,8 +97,8 @@ def ls(
     agent
         Only sessions of this agent; the beginning of its name is enough.
     status
-        Only those that ended so, as the column ENDED says it (ok, pushed, in doubt, interrupted, …), or with this
-        status: open, active, paused, closed or archived.
+        Only those with this status: open, active, paused, closed or archived; or that ended so, as the column ENDED
+        says it: ok, pushed, in doubt, interrupted, waiting, failed.
     trash
         List sessions in the trash, and what is still known about purged ones.
     """

@@ -198,9 +198,7 @@ class OpenedStore(msgspec.Struct, frozen=True):
             try:
                 view.at(text)
             except BadPosition:
-                raise NotFound(
-                    f"no session {text!r:.80}, and the last one, {view.name!r:.80}, has no such tag or commit"
-                ) from None
+                raise NotFound(_nothing_named(text, view, is_last=session is None)) from None
         return view, text
 
     def unplaced(self, session: str | None, text: str) -> Unplaced | None:
@@ -265,6 +263,15 @@ class _Names(dict[str, str]):
     def __missing__(self, session: str) -> str:
         name = self[session] = self._store.port.session(session).record.name
         return name
+
+
+def _nothing_named(text: str, view: SessionView, *, is_last: bool) -> str:
+    """What was looked for and is not there: in a session that was named, a part of it; else also a session."""
+    if not is_last:
+        return f"{view.name!r:.80} has no position, tag or commit {text!r:.80}"
+    return (
+        f"no session {text!r:.80}, and the last one, {view.name!r:.80}, has no such tag or commit"
+    )
 
 
 @contextmanager

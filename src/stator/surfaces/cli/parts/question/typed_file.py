@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 from stator.errors import BadPosition, BadQuery, NotFound
 from stator.model.records.types import FileRecord
 from stator.runtime.facade.view import SessionView
-from stator.surfaces.cli.parts.open_store import OpenedStore
+from stator.surfaces.cli.parts.open_store import OpenedStore, is_place
 from stator.surfaces.cli.parts.question.typed_path import recorded_places
 
 SEVERAL = 4
@@ -17,6 +18,20 @@ SEVERAL = 4
 def may_be_file(words: Sequence[str]) -> bool:
     """Whether the last of the words looks like the name of a file: most have an ending or are in a folder."""
     return bool(words) and any(sign in words[-1].strip(".") for sign in "./")
+
+
+def names_file(opened: OpenedStore, words: Sequence[str], session: str | None) -> bool:
+    """Whether the last of the words is the name of a file and nothing else: neither a session nor a part of one."""
+    if not may_be_file(words) or is_place(words[-1]):
+        return False
+    meanings = [(words[-1:], session)]
+    if len(words) > 1:
+        meanings.append(((words[0], words[-1]), None))
+    for meant, of in meanings:
+        with contextlib.suppress(BadPosition, NotFound, BadQuery):
+            opened.named(meant, of)
+            return False
+    return True
 
 
 def file_in(
