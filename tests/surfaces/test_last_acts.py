@@ -248,3 +248,28 @@ def test_a_prompt_about_a_settled_call_is_told_that_it_happened(killed, ask):
     assert "was in doubt and happened, do not repeat it: [model] «pay(cents=16800)»" in told
     assert "[user] «settled as done by" in told
     assert "the bank says so" in told
+
+
+def asks_to_deploy(path, world):
+    deploy = stator.tool(lambda: None, name="deploy", approve=True)
+    with world.open(path) as opened, opened.open("older") as s, s.turn("deploy") as t:
+        t.try_call(deploy)
+
+
+def test_going_back_or_denying_a_call_does_not_say_that_a_session_was_used(two, world, ask):
+    asks_to_deploy(two, world)
+    with world.open(two) as opened, opened.open("newest") as s, s.turn("later") as t:
+        t.say("done")
+    (waiting,) = [json.loads(line) for line in ask("approvals", "--json").lines]
+    assert ask("deny", waiting["call"], "--why", "the shop is closed today").code == 0
+    assert names(ask("ls", "--json"))[0] == "newest"
+    assert ask("rewind", "older:t1", "--yes").code == 0
+    assert names(ask("ls", "--json"))[0] == "newest"
+
+
+def test_a_call_that_was_denied_does_not_need_a_person_any_more(two, world, ask):
+    asks_to_deploy(two, world)
+    (waiting,) = [json.loads(line) for line in ask("approvals", "--json").lines]
+    assert [one["what"] for one in json.loads(ask("status", "--json").out)["needs"]] == ["approve"]
+    assert ask("deny", waiting["call"]).code == 0
+    assert json.loads(ask("status", "--json").out)["needs"] == []

@@ -26,6 +26,8 @@ FORMAT = 1
 
 CONTINUED = "continued"
 """Status of a `turn` commit that takes the last turn up again instead of beginning one."""
+EXTRACTED = "extract"
+"""Source of the origin of what rules found in a log."""
 CONTINUES = "continues"
 """Status of a `turn` commit that continues, under a new number, a turn that is not the last any more. Its
 first input is the seq of the commit that began it."""

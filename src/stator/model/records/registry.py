@@ -540,7 +540,7 @@ ROWS: tuple[CommitKind, ...] = (
             ),
         ),
     ),
-    CommitKind(name="rewind", news=True, silent=True, operands="always"),
+    CommitKind(name="rewind", outside=True, news=True, silent=True, operands="always"),
     CommitKind(
         name="erasure",
         outside=True,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from stator.model.log.commit import UNTRUSTED, Commit
+from stator.model.log.commit import EXTRACTED, UNTRUSTED, Commit
 from stator.model.log.delta import Put
 from stator.model.log.edges import Edge, edges_of, is_shown
 from stator.model.records.tables import DERIVED
@@ -185,8 +185,6 @@ REPORTED = DERIVED | {"flag"}
 """What an agent reports was made from what it was shown."""
 ACCOUNT = REPORTED | {"call", "turn", "file"}
 """What an agent says by itself of its work: that, its calls, and what it says that the user asked."""
-EXTRACTED = "extract"
-"""The origin of what rules found in a log."""
 
 
 def edges_in(record: SessionRecord) -> Edges:

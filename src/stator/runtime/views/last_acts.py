@@ -13,6 +13,7 @@ from itertools import islice
 
 import msgspec
 
+from stator.model.log.commit import EXTRACTED, Commit
 from stator.model.log.query import Read, SessionRow, read
 from stator.model.records.tables import OUTSIDE
 from stator.model.views.open_calls import left_by_dead
@@ -83,6 +84,12 @@ def _batches(rows: Iterable[SessionRow]) -> Iterator[list[SessionRow]]:
         size = BATCH
 
 
+def _is_act(commit: Commit) -> bool:
+    """Whether a commit records what an agent did, or was asked to do."""
+    is_found = commit.origin is not None and commit.origin[0] == EXTRACTED
+    return not (is_found or commit.kind in OUTSIDE or left_by_dead(commit))
+
+
 def asks_last_act(session: str) -> Read:
     """What is read of a session to know when its agent last did something, nearly always."""
     return read("commits", session, newest_first=True, limit=NEWEST, load=False)
@@ -95,7 +102,7 @@ def _last_act(store: StorePort, row: SessionRow) -> tuple[int, int]:
     page = store.commits(*asked.args, **asked.options)
     while page:
         for commit in page:
-            if commit.seq == 1 or not (commit.kind in OUTSIDE or left_by_dead(commit)):
+            if commit.seq == 1 or _is_act(commit):
                 return commit.seq, commit.used
         upto = page[-1].seq - 1
         page = store.commits(row.id, upto=upto, newest_first=True, limit=LOOKED_AT, load=False)

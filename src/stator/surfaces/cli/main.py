@@ -121,14 +121,24 @@ def _run(words: list[str]) -> int:
     # A warning is one line for the user, without the source line that Python would add.
     warnings.showwarning = lambda message, *_: exits.write_stderr(f"stator: {message}")
     try:
+        for word in words:
+            if not is_text(word):
+                what = f"{word!a:.80} is not valid UTF-8, so it cannot name anything recorded"
+                raise NotFound(what)
         return _command(words)
     except PagerClosed:
         return exits.OK
     except StatorError as error:
         return exits.report(error, json="--json" in words)
+
+
+def is_text(word: str) -> bool:
+    """Whether a word of the command line is text: a shell may pass any bytes."""
+    try:
+        word.encode()
     except UnicodeEncodeError:
-        what = "an argument is not valid UTF-8, so it cannot name anything recorded"
-        return exits.report(NotFound(what), json="--json" in words)
+        return False
+    return True
 
 
 def _command(words: list[str]) -> int:
@@ -144,6 +154,10 @@ def _command(words: list[str]) -> int:
         from stator.surfaces.cli.parser import parse
 
         ready = parse(words)
+    if ready is not None and words[0] in ("resume", "retry"):
+        from stator.surfaces.cli.program_words import after_dashes
+
+        ready = after_dashes(words, ready)
     return int(ready() or 0) if ready is not None else 0
 
 

@@ -9,7 +9,9 @@ import msgspec
 
 from stator.errors import NotFound
 from stator.model.log.query import PAGE_MAX, CallQuery, CallRow, Counts, Page, SessionRow
-from stator.model.sessions.lifecycle import lent_upto
+from stator.model.records.types import ApprovalRecord, CallRecord
+from stator.model.sessions.lifecycle import ENDED, lent_upto
+from stator.model.views.open_calls import waits
 from stator.runtime.views.last_acts import acted
 from stator.store.port import StorePort
 
@@ -98,6 +100,18 @@ def precise(store: StorePort, rows: Sequence[CallRow]) -> list[CallRow]:
         else row
         for row in rows
     ]
+
+
+def unanswered(
+    store: StorePort, row: SessionRow, records: Iterable[CallRecord]
+) -> list[CallRecord]:
+    """The calls that wait for a person's word which no person has given. A closed session takes none."""
+    waiting = [record for record in records if waits(record)]
+    if not waiting or row.record.status in ENDED:
+        return []
+    grants = (entry.record for entry in store.entries(row.id, "approvals"))
+    answered = {one.call for one in grants if isinstance(one, ApprovalRecord)}
+    return [record for record in waiting if record.call not in answered]
 
 
 def not_ok(store: StorePort, session: str, counts: Counts) -> int:

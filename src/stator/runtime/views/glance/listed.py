@@ -14,11 +14,11 @@ from stator.model.calls.costs import Prices, added, is_computed, with_unpriced
 from stator.model.log.commit import Commit
 from stator.model.log.query import Read, SessionRow, read
 from stator.model.records.types import CallRecord, RevisionRecord
-from stator.model.views.open_calls import waits
 from stator.runtime.base.costs import asks_cost, session_spend
 from stator.runtime.base.one_answer import ahead
 from stator.runtime.views.as_read import for_one_answer, to_settle
 from stator.runtime.views.file_changes import asks_changed, changed_by
+from stator.runtime.views.glance.calls import unanswered
 from stator.store.port import StorePort
 
 COMMITS_MAX = 5000
@@ -125,8 +125,8 @@ def _revisions(store: StorePort, session: str) -> list[RevisionRecord]:
 
 
 def _ended(store: StorePort, row: SessionRow, revisions: Sequence[RevisionRecord]) -> str:
-    calls = [entry.record for entry in store.entries(row.id, "calls")]
-    if any(isinstance(record, CallRecord) and waits(record) for record in calls):
+    entries = store.entries(row.id, "calls")
+    if unanswered(store, row, (e.record for e in entries if isinstance(e.record, CallRecord))):
         return "waiting"
     if to_settle(store, row.id):
         return "in doubt"

@@ -9,7 +9,6 @@ import msgspec
 from stator.model.calls.costs import Prices
 from stator.model.log.query import CallQuery, SessionQuery, SessionRow
 from stator.model.records.types import CallRecord, PlanRecord
-from stator.model.views.open_calls import waits
 from stator.model.views.unplaced import Unplaced
 from stator.runtime.views.as_read import (
     for_one_answer,
@@ -18,7 +17,7 @@ from stator.runtime.views.as_read import (
     to_settle,
     unplaced_in,
 )
-from stator.runtime.views.glance.calls import list_calls
+from stator.runtime.views.glance.calls import list_calls, unanswered
 from stator.runtime.views.glance.listed import Cost, cost
 from stator.runtime.views.last_acts import acted
 from stator.store.port import StorePort
@@ -173,7 +172,7 @@ def _when(store: StorePort, session: str, seq: int) -> int:
 
 
 def _waiting(store: StorePort, row: SessionRow, calls: list[CallRecord]) -> Iterator[PersonNeeded]:
-    for record in filter(waits, calls):
+    for record in unanswered(store, row, calls):
         yield _needed("approve", record)
     for record in to_settle(store, row.id):
         yield _needed("settle", record)

@@ -21,7 +21,6 @@ from stator.model.records.types import (
 )
 from stator.model.sessions.lifecycle import lent_upto
 from stator.model.values.ids import short
-from stator.model.views.open_calls import waits
 from stator.model.views.recap import (
     TEXT_MAX,
     RanTests,
@@ -41,6 +40,7 @@ from stator.runtime.views.file_changes import (
     changed_lately,
     is_long,
 )
+from stator.runtime.views.glance.calls import unanswered
 from stator.runtime.views.last_acts import acted, asks_last_act, by_last_act
 from stator.runtime.views.refs import find_session
 from stator.store.port import StorePort
@@ -165,7 +165,7 @@ def _recap(store: StorePort, row: SessionRow) -> SessionRecap:
         in_doubt=[_call(record) for record in asked_about],
         old_doubts=len([r for r in calls if r.status == "in doubt" and not r.elsewhere])
         - len(asked_about),
-        waiting=[_call(record) for record in calls if waits(record)],
+        waiting=[_call(record) for record in unanswered(store, row, calls)],
         last_turn=last[0].status if last else "",
         mid_turn=bool(last and not last[0].status) and _stops_midway(page),
         unplaced=len(unplaced_in(store, session)) if row.record.status == "active" else 0,

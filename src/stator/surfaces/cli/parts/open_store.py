@@ -91,6 +91,9 @@ class OpenedStore(msgspec.Struct, frozen=True):
             if wanted != LAST:
                 raise
             found = self._newest()
+            if self.project:
+                of = self.project_shown(found.record.project) or "no project"
+                note(f"no session in this project; shown is the last one of the store, of {of}")
         self._tell_agent(wanted, found)
         return SessionView(self.store.as_read, found.id)
 
@@ -158,7 +161,7 @@ class OpenedStore(msgspec.Struct, frozen=True):
         `text` may be `t5`, `t4..t5`, `fix-login:t5`, `release` (a tag), `c_7f2a91bc` (a call) or `fix-login`.
         """
         if text is None:
-            return self.session(session), None
+            return self._optional(session)
         if text.endswith(":"):
             return self.session(text[:-1]), None
         if text.startswith(CALL) and (found := self._call(text)) is not None:
@@ -178,6 +181,15 @@ class OpenedStore(msgspec.Struct, frozen=True):
                     error.hint = missing.hint
                 raise error from None
 
+    def _optional(self, session: str | None) -> tuple[SessionView, str | None]:
+        """What an option names: a session, or `SESSION:t5`."""
+        try:
+            return self.session(session), None
+        except NotFound:
+            if session is None or ":" not in session:
+                raise
+            return self._position(None, parse_range(session), session)
+
     def _call(self, text: str) -> tuple[SessionView, str] | None:
         """Where a call is that is named by its id; None if no session has such a call in its log."""
         from stator.runtime.facade.view import SessionView
@@ -194,6 +206,11 @@ class OpenedStore(msgspec.Struct, frozen=True):
     ) -> tuple[SessionView, str | None]:
         first = span.start or span.end
         view = self.session(first.session or session)
+        if first.session and session is not None and self.session(session).id != view.id:
+            raise BadQuery(
+                f"two sessions are named: {first.session!r:.60} and {session!r:.60}",
+                hint="name one",
+            )
         if span.start is None and isinstance(span.end.position, AtName):
             try:
                 view.at(text)
