@@ -236,11 +236,12 @@ def test_commands_run_in_a_minimal_environment(words, env, store):
 
 
 @pytest.mark.parametrize("home", ["", "/proc/nowhere"])
-def test_without_a_home_folder_a_store_is_read_and_one_line_says_whose_it_is(home, store):
+def test_without_a_home_folder_a_store_is_read_and_a_line_says_whose_it_is(home, store):
     answer = program("log", env={"HOME": home, "XDG_DATA_HOME": home})
     assert answer.code == 0, answer.err
-    (line,) = answer.err.splitlines()
-    assert line.startswith("foreign store: ")
+    foreign, elsewhere = answer.err.splitlines()
+    assert foreign.startswith("foreign store: ")
+    assert elsewhere.startswith("no session in this project; ")
     assert answer.out
 
 

@@ -84,7 +84,7 @@ def test_every_kind_of_group_sums_up_to_the_whole(ask, by):
 
 def test_a_cut_is_said_in_text_and_in_json(ask, monkeypatch):
     assert (
-        ask("cost", "--by", "session", "-n", "1").lines[-1] == "… more sessions than these 1: -n 2"
+        ask("cost", "--by", "session", "-n", "1").lines[-1] == "… more sessions than this one: -n 2"
     )
     monkeypatch.setattr(cost, "SESSIONS_MAX", 2)
     assert "only the 2 sessions used last are counted" in ask("cost").out
@@ -94,7 +94,7 @@ def test_a_cut_is_said_in_text_and_in_json(ask, monkeypatch):
 def test_a_glance_begins_with_the_total_this_week_and_today(ask):
     total, week, today = ask("cost").lines[5:8]
     assert total.split() == ["total", "3", "5.2", "k", "900", ">", "$2.51"]
-    assert week.startswith("this week, since ")
+    assert week.startswith("last 7 days, since ")
     assert week.endswith("3   5.2 k     900  > $2.51")
     assert today.split()[1:] == total.split()[1:]
 
@@ -117,7 +117,7 @@ def test_a_time_without_costs_says_what_was_used_before(ask):
     assert (answer.code, answer.lines) == (
         0,
         [
-            "nothing was used since 1 Jan 2199 in project shop; all time: > $2.51 (stator cost)",
+            "nothing was used since 1 Jan 2199 00:00 in project shop; all time: > $2.51 (stator cost)",
         ],
     )
 

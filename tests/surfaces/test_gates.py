@@ -315,20 +315,20 @@ def test_an_invalid_settlement_says_why(store, ask, words, code, message):
 
 def test_a_budget_shows_spending_and_unknown_money_as_unknown(store, ask):
     assert ask("budget").lines[2:] == [
-        "  UNIT                LIMIT           SPENT",
-        "  tokens               none    1,200 tokens",
-        "  money                none               –",
-        "  calls                none         4 calls",
-        "  turns                none         3 turns",
-        "  seconds              none       0 seconds",
+        "  UNIT                    LIMIT               SPENT",
+        "  tokens                   none        1,200 tokens",
+        "  money                    none                   –",
+        "  calls                    none             4 calls",
+        "  turns                    none             3 turns",
+        "  seconds                  none           0 seconds",
     ]
 
 
 def test_a_budget_can_be_raised_and_shows_when_it_is_used_up(store, ask):
     answer = ask("budget", "fix-login", "+2usd", "1k", "tokens", "1h30m")
-    assert "2.00 usd               –" in answer.out
-    assert "1,000 tokens    1,200 tokens" in answer.out
-    assert "1h30m       0 seconds" in answer.out
+    assert "2.00 usd                   –" in answer.out
+    assert "1,000 tokens        1,200 tokens" in answer.out
+    assert "1h30m           0 seconds" in answer.out
     assert "used up: 1,200 tokens of 1,000 tokens spent" in answer.out
     assert "used up" not in ask("budget", "+5k tokens").out
     assert "3 turns of" in ask("budget", "-s", "fix-login", "turns=2").out
@@ -423,7 +423,11 @@ def test_a_session_is_closed_and_archived(store, ask):
 
 def test_close_records_a_known_reason(store, ask):
     assert "closed (budget)" in ask("close", "--reason", "budget").out
-    assert ask("close", "fix-login", "--reason", "whim").code == 2
+
+
+def test_close_records_a_reason_in_a_persons_own_words(store, ask):
+    assert "closed (user)" in ask("close", "--why", "the shop is closed").out
+    assert "user — the shop is closed" in ask("log", "--full", "--kind", "close").out
 
 
 # -- two processes --------------------------------------------------------------------------------

@@ -252,8 +252,13 @@ def test_a_prompt_about_a_settled_call_is_told_that_it_happened(killed, ask):
 
 def asks_to_deploy(path, world):
     deploy = stator.tool(lambda: None, name="deploy", approve=True)
-    with world.open(path) as opened, opened.open("older") as s, s.turn("deploy") as t:
-        t.try_call(deploy)
+    with (
+        pytest.raises(stator.ApprovalNeeded),
+        world.open(path) as opened,
+        opened.open("older") as s,
+        s.turn("deploy") as t,
+    ):
+        t.call(deploy)
 
 
 def test_going_back_or_denying_a_call_does_not_say_that_a_session_was_used(two, world, ask):

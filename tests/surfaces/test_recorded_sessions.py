@@ -122,7 +122,7 @@ def test_the_heading_of_a_recorded_session_says_how_it_ended_as_a_list_does(impo
     assert " paused" not in row
     for words in ("log", "diff", "show"):
         assert " · paused" not in ask(words).lines[0]
-    assert "  status      paused, as Stator keeps it" in ask("show").lines
+    assert "  status      paused" in ask("show").lines
 
 
 def used(number: int, tool: str, given: dict[str, Any], said: str, **result: Any) -> list[str]:

@@ -189,7 +189,7 @@ def test_what_left_the_view_begins_with_the_sessions_that_lost_something(session
     assert "not listed: 7 messages and calls: stator evicted " in of_one
     assert "word word" not in of_one
     assert "word word" in ask("evicted", "long-talk", "-n", "400").out
-    assert "in short-talk" in ask("evicted", "short-talk").err
+    assert "in session short-talk" in ask("evicted", "short-talk").err
 
 
 def test_files_can_be_asked_for_since_a_time(sessions, ask):

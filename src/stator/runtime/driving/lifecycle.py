@@ -72,10 +72,16 @@ def close(
 
 
 def archive(
-    store: StorePort, context: Context, session: str, *, reason: str = "done", by: str = ""
+    store: StorePort,
+    context: Context,
+    session: str,
+    *,
+    reason: str = "done",
+    by: str = "",
+    **said: Any,
 ) -> Moved:
     """Archive a closed session: it can be read and forked, and never driven again."""
-    return _move(store, context, session, "archive", reason, by)
+    return _move(store, context, session, "archive", reason, by, **said)
 
 
 def resume(
@@ -102,7 +108,7 @@ def _move(
     by: str,
     **said: Any,
 ) -> Moved:
-    """`said`: fields of the commits, where another than a person moves the session."""
+    """`said`: more fields of the commits: why, or who, where another than a person moves the session."""
     if reason not in REASONS:
         raise InvalidInput(
             f"unknown reason {reason!r:.40}", path="$.reason", hint=", ".join(REASONS)

@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 from stator import errors
+from stator.model.values.late_pattern import late
 from stator.surfaces.cli.render.escape import bounded
 
 OK, FINDING, USAGE, NOT_FOUND, BUSY, UNUSABLE, INTERRUPTED = 0, 1, 2, 3, 4, 5, 130
@@ -28,6 +29,7 @@ _CODES: tuple[tuple[type[errors.StatorError], int], ...] = (
 )
 """The first class that matches decides. All other errors are mistakes in the arguments."""
 MESSAGE_MAX = 2000
+_PLACE = late(r" - at \$\.[a-z_:]+(?=$| \()")
 
 
 def code_of(error: errors.StatorError) -> int:
@@ -37,13 +39,18 @@ def code_of(error: errors.StatorError) -> int:
 def report(error: errors.StatorError, *, json: bool) -> int:
     """Print the error on stderr, and with `json` as a JSON line too; returns the exit code."""
     code = code_of(error)
-    write_stderr(f"stator: {error}")
+    write_stderr(f"stator: {_typed(str(error))}")
     if json:
         from stator.surfaces.cli.render.wire import dumps
 
         plain: dict[str, Any] = {"schema": "stator.error/1", **error.wire(), "exit": code}
         sys.stderr.write(dumps(plain) + "\n")
     return code
+
+
+def _typed(text: str) -> str:
+    """An error in the words of the command line: where an argument is in a program's call says nothing there."""
+    return _PLACE.sub("", text, count=1)
 
 
 def write_stderr(text: str) -> None:

@@ -169,10 +169,25 @@ def _report_unknown(words: list[str]) -> int:
     word = words[0]
     hint, commands = instead_of(words, widths(sys.stderr is not None and sys.stderr.isatty())[0])
     what = "option" if word.startswith("-") else "command"
+    if what == "option":
+        hint, commands = _after_command(words), []
     write_stderr(f"stator: unknown {what} {word!r:.60}{f' ({hint})' if hint else ':'}")
     for line in commands:
         write_stderr(line)
     return USAGE
+
+
+def _after_command(words: list[str]) -> str:
+    """The same with the options behind the command, which is `status` where none is named."""
+    import shlex
+    from difflib import get_close_matches
+
+    if near := get_close_matches(words[0], ("--version", "--help"), n=1, cutoff=0.7):
+        return f"did you mean: stator {near[0]}"
+    place = next((n for n, word in enumerate(words) if word in registry.COMMANDS), None)
+    name = "status" if place is None else words[place]
+    others = words if place is None else [*words[:place], *words[place + 1 :]]
+    return f"options come after a command: {shlex.join(['stator', name, *others]):.200}"
 
 
 def _prepare_streams() -> None:

@@ -96,7 +96,7 @@ CauseOption = Annotated[
     str,
     Option(
         name="--why",
-        help="The reason, which is recorded: user, done, budget, error, lease lost or process died.",
+        help="The reason, which is recorded: in your words, or one of user, done, budget, error.",
     ),
 ]
 AfterOption = Annotated[

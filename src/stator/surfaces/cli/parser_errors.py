@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from difflib import get_close_matches
+from typing import get_args
 
 from cyclopts import CycloptsError
 from cyclopts.exceptions import (
@@ -17,6 +18,7 @@ from cyclopts.exceptions import (
 
 from stator.errors import BadQuery
 from stator.surfaces.cli.commands import examples, load
+from stator.surfaces.cli.options import Option, hints
 from stator.surfaces.cli.plain_words import Signature
 
 WORD_MAX, COMMAND_MAX = 60, 200
@@ -43,6 +45,8 @@ OTHER_OPTIONS: dict[str, tuple[str, ...]] = {
 """Options that other programs have, and what says the same here, where a command takes that."""
 
 
+ABOUT_ONE = ("why", "blame", "search")
+"""Commands whose arguments say what is asked about, and not where."""
 SORTED = (
     "lists are in order of time; by cost: stator cost --by session; by anything: "
     'stator sql "SELECT name, tokens FROM sessions ORDER BY tokens DESC"'
@@ -64,8 +68,9 @@ def _explained(error: CycloptsError, words: Sequence[str]) -> tuple[str, str]:
         return _unexpected((error.unused_tokens or [""])[0], words)
     if isinstance(error, MissingArgumentError) and error.argument is not None:
         name = error.keyword or error.argument.name
-        what = f"{name} needs a value" if name.startswith("-") else f"{name} is missing"
-        return what, f"for example: {_example(words[0])}"
+        is_typed = name.startswith("-") and name in words
+        what = f"{name} needs a value" if is_typed else f"{name} is missing"
+        return what, f"for example: {_example(words, name)}"
     if isinstance(error, RepeatArgumentError):
         return f"{error.token.keyword} is given twice", "give it once"
     text = " ".join(str(error).split()).rstrip(".") or type(error).__name__
@@ -77,15 +82,21 @@ def _explained(error: CycloptsError, words: Sequence[str]) -> tuple[str, str]:
 def _unknown(words: Sequence[str]) -> tuple[str, str]:
     known = Signature(load(words[0])).options
     typed = [word for word in words[1:] if word.startswith("-") and word != "-"]
-    option = next((one for one in typed if one.partition("=")[0] not in known), "")
+    option = next((one for one in typed if not _is_known(one.partition("=")[0], known)), "")
     name = option.partition("=")[0]
+    if not name:
+        return _unexpected("-", words)
     if name in ("--sort", "--order", "--order-by"):
         return f"stator {words[0]} has no option {name}", SORTED
     if name in ("-s", "--session"):
         value = option.partition("=")[2] or words[words.index(option) + 1 :][:1]
         one = "".join(value) or "SESSION"
         what = f"stator {words[0]} is about the project, and has no option {name}"
-        return what, f"one session: {shlex.join(['stator', 'show', one])}"
+        takes_names = Signature(load(words[0])).rest is not None
+        return (
+            what,
+            f"one session: {shlex.join(['stator', words[0] if takes_names else 'show', one])}",
+        )
     return f"stator {words[0]} has no option {name:.{WORD_MAX}}", _instead(
         words, option, name, known
     )
@@ -95,7 +106,17 @@ def _unexpected(word: str, words: Sequence[str]) -> tuple[str, str]:
     known = Signature(load(words[0])).options
     what = f"unexpected argument {word!r:.{WORD_MAX}}"
     option = f"--{word}"
-    return what, _instead(words, word, option, known) if option in known else ""
+    if option in known:
+        return what, _instead(words, word, option, known)
+    if "--session" not in known or word == "-":
+        return what, ""
+    if words[0] in ABOUT_ONE:  # what they ask about is an argument, and the session an option
+        others = [one for one in words[1:] if not one.startswith("-") and one != word]
+        named, thing = (others[0], word) if others else (word, "")
+        line = shlex.join(["stator", words[0], *filter(None, [thing]), "-s", named])
+    else:
+        line = shlex.join(["stator", words[0], "-s", word])
+    return what, f"in one session: {line:.{COMMAND_MAX}}"
 
 
 def _instead(words: Sequence[str], word: str, name: str, known: Iterable[str]) -> str:
@@ -112,7 +133,19 @@ def _instead(words: Sequence[str], word: str, name: str, known: Iterable[str]) -
     return f"did you mean: {line}" if len(line) <= COMMAND_MAX else f"did you mean {near[0]}?"
 
 
-def _example(command: str) -> str:
-    """The first example of a command that says more than its name."""
+def _is_known(name: str, known: Collection[str]) -> bool:
+    """Whether it is an option, or several of one letter: `-pf`."""
+    short = not name.startswith("--") and len(name) > 2
+    return name in known or (short and all(f"-{letter}" in known for letter in name[1:]))
+
+
+def _example(words: Sequence[str], name: str) -> str:
+    """An example of a command: with the option that lacks its value, else the first that says more than its name."""
+    command = words[0]
     lines = [line.split("  ")[0] for line in examples(command).strip().splitlines()]
+    if name.startswith("-"):
+        known = [each for hint in hints(load(command)).values() for each in get_args(hint)]
+        values = (o.metavar for o in known if isinstance(o, Option) and name in o.names)
+        with_it = (line for line in lines if name in line.split())
+        return next(with_it, f"stator {command} {name} {next(values, None) or 'VALUE'}")
     return next((line for line in lines if len(line.split()) > 2), lines[0])

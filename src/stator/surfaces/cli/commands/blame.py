@@ -33,12 +33,17 @@ stator blame auth.py:10-20 --json  some lines, for programs
 stator blame auth.py -s fix-login  only what this session wrote
 """
 NAME_WIDTH, PROMPT_WIDTH = 16, 28
-WORDS: dict[LineSource, str] = {
+Words = dict[LineSource, str]
+WORDS: Words = {
     "before": "before any session",
     "between": "changed in between, not recorded",
     "since": "changed since, not recorded",
     "unknown": "not known which turn",
 }
+
+
+OF_ONE: Words = {**WORDS, "before": "not of this session"}
+"""The same where only one session is looked at."""
 
 
 def blame(
@@ -74,7 +79,7 @@ def blame(
             screen.document("stator.blame/1", as_json(found, lines))
             return 0
         _remark(scope, found, path)
-        screen.whole(_lines(opened, lines))
+        screen.whole(_lines(opened, lines, OF_ONE if scope.view is not None else WORDS))
     return 0
 
 
@@ -124,21 +129,21 @@ def _remark(scope: QuestionScope, found: Blame, path: str) -> None:
         note(f"only its newest {TOUCHES_MAX:,} touches were looked at")
 
 
-def _lines(opened: OpenedStore, lines: list[BlameLine]) -> Iterator[Line]:
+def _lines(opened: OpenedStore, lines: list[BlameLine], words: Words) -> Iterator[Line]:
     """One line each; what its neighbours share is repeated, because lines are cut out and searched for."""
     names = opened.names()
     digits = len(str(lines[-1].line)) if lines else 1
     for line in lines:
-        yield _line(line, names, digits)
+        yield _line(line, names, digits, words)
 
 
-def _line(line: BlameLine, names: dict[str, str], digits: int) -> Line:
+def _line(line: BlameLine, names: dict[str, str], digits: int, words: Words) -> Line:
     made = Line()
     if line.source == "recorded":
         made.add(day(line.at), "dim", width=11).add(names[line.session], "bold", width=NAME_WIDTH)
         made.add(f" t{line.turn}", "id", width=5).add(line.prompt, width=PROMPT_WIDTH)
     else:
-        made.add("", width=11).add(WORDS[line.source], "dim", width=NAME_WIDTH + 5 + PROMPT_WIDTH)
+        made.add("", width=11).add(words[line.source], "dim", width=NAME_WIDTH + 5 + PROMPT_WIDTH)
     return made.add(f" {line.line:>{digits}} │ ", "dim").add(line.text.removesuffix("\n"))
 
 

@@ -100,7 +100,7 @@ def _show(screen: Screen, view: SessionView, opened: OpenedStore) -> None:
     screen.line()
     screen.line(
         Line(
-            f"  {'UNIT':9}{'LIMIT':>16}{'SPENT':>16}" + (f"{'WITH CHILDREN':>18}" * bool(children)),
+            f"  {'UNIT':9}{'LIMIT':>20}{'SPENT':>20}" + (f"{'WITH CHILDREN':>22}" * bool(children)),
             "head",
         )
     )
@@ -134,12 +134,12 @@ def _line(
 ) -> Line:
     line = Line().add(f"  {_noun(unit)}", "bold", width=11)
     limit = shown(unit, limits[unit]) if unit in limits else "none"
-    line.add(limit, width=16, right=True)
+    line.add(limit, width=20, right=True)
     spent = own if tree is None else tree
     full = unit in limits and spent.get(unit, 0) >= limits[unit]
-    line.add(_amount(unit, own), "bad" if full else "", width=16, right=True)
+    line.add(_amount(unit, own), "bad" if full else "", width=20, right=True)
     if tree is not None:
-        line.add(_amount(unit, tree), "bad" if full else "", width=18, right=True)
+        line.add(_amount(unit, tree), "bad" if full else "", width=22, right=True)
     return line
 
 

@@ -28,7 +28,7 @@ from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen
 from stator.surfaces.cli.render.session_words import name_parts
 from stator.surfaces.cli.render.table import Column, report_cut, table
-from stator.surfaces.cli.render.times import parse_since
+from stator.surfaces.cli.render.times import moment, parse_since
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
@@ -244,7 +244,7 @@ def _nothing_since(screen: Screen, scope: QuestionScope, floor: int, ever: Spent
     if screen.json:
         screen.item({"nothing": {"since": floor, "all_time": _as_json(whole, "all", "")}})
         return
-    since = _time("day", times.day(floor), scope.opened.now)
+    since = moment(floor)
     named = f" {short(scope.view.id)}" if scope.view is not None else ""
     command = f"stator cost{named}{' --everywhere' if scope.everywhere else ''}"
     price = amounts.money(whole.spend)

@@ -94,14 +94,15 @@ def evicted(
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         scope = scope_of(opened, what, session=session, everywhere=everywhere)
         if scope.view is not None:
-            return _of_session(screen, opened, scope.view, scope.span, all=all, most=most)
+            return _of_session(screen, scope, scope.view, all=all, most=most)
         lost = _lost(scope)
         if json:
             for view, _ in lost:
-                _of_session(screen, opened, view, None, all=all, most=most)
+                _of_session(screen, QuestionScope(opened, view), view, all=all, most=most)
             return 0
         if len(lost) == 1:
-            return _of_session(screen, opened, lost[0][0], None, all=all, most=most)
+            (view, _) = lost[0]
+            return _of_session(screen, QuestionScope(opened, view), view, all=all, most=most)
         if not lost:
             return scope.report_empty(
                 "nothing left an agent's view", lambda wider: bool(_lost(wider))
@@ -111,28 +112,21 @@ def evicted(
 
 
 def _of_session(
-    screen: Screen,
-    opened: OpenedStore,
-    view: SessionView,
-    span: str | None,
-    *,
-    all: bool,
-    most: int | None,
+    screen: Screen, scope: QuestionScope, view: SessionView, *, all: bool, most: int | None
 ) -> int:
     """What left the view of one agent: first what people asked, last what was said and done."""
-    after, upto = seqs_of(opened.store.as_read, view.id, span)
-    found = [
-        item
-        for item in view.evicted(all=all or span is not None)
-        if after < item.by <= (item.by if upto is None else upto)
-    ]
+    opened, span = scope.opened, scope.span
+    found = _left(scope, view, all=all)
     if screen.json:
         for item in found[:most]:
             screen.item({"session": view.id, **documents.evicted(item)})
         return 0
-    title(screen, view, opened, "evicted")
+    title(screen, view, opened, "evicted", *([span] if span else []))
     if not found:
-        return opened.report_empty(f"nothing was removed from the agent's view in {view.name}")
+        return scope.report_empty(
+            "nothing left the agent's view",
+            lambda wider: bool(_left(wider, wider.view) if wider.view else _lost(wider)),
+        )
     is_past = all or span is not None
     by_compaction = any(not item.window for item in found)
     which = "left the view" + " last" * (by_compaction and not is_past)
@@ -157,12 +151,23 @@ def _of_session(
         # Beyond those that are found here, only the whole history names them one by one.
         is_deeper = all or len(listed) == len(found)
         most = max(len(found), whole.total())
-        more = f"stator evicted {name}{' --all' * is_deeper} -n {most}"
+        about = f"{name} {span}" if span else name
+        more = f"stator evicted {about}{' --all' * (is_deeper and not span)} -n {most}"
         screen.line(Line(f"not listed: {left}: {more}", "dim"))
     screen.line(Line(f"read one again: stator recall KEY -s {name}", "dim"))
     if by_compaction and not is_past:
         screen.line(Line(f"at every compaction: stator evicted {name} --all", "dim"))
     return 0
+
+
+def _left(scope: QuestionScope, view: SessionView, *, all: bool = False) -> list[Evicted]:
+    """What left the view of an agent: at its last compaction, or in the range that is asked about."""
+    after, upto = seqs_of(scope.opened.store.as_read, view.id, scope.span)
+    return [
+        item
+        for item in view.evicted(all=all or scope.span is not None)
+        if after < item.by <= (item.by if upto is None else upto)
+    ]
 
 
 def _by_kind(found: Sequence[Evicted], most: int | None) -> list[Evicted]:

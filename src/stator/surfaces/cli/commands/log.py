@@ -32,6 +32,7 @@ from stator.surfaces.cli.render.detail import contents
 from stator.surfaces.cli.render.lines import Line, cells
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import SIDE_BY_SIDE, Screen
+from stator.surfaces.cli.render.table import report_cut
 from stator.surfaces.cli.render.times import clock, day, parse_since
 from stator.surfaces.cli.render.turns import layout
 from stator.surfaces.cli.render.turns.fold import TurnFold, calls_without_outcome, fold
@@ -175,6 +176,8 @@ class _Turns:
         self.now = opened.now
         self.limit = limit
         self.long_left = LONG_READ
+        self.more = False
+        """Whether there are turns beyond the limit."""
         self.reverse = reverse
         self.times = view.row.has_times
         self.left = _left_at(view)
@@ -187,8 +190,12 @@ class _Turns:
         """Show the turns in the order asked for; whether there were any commits."""
         folded = self._folded(commits)
         if oneline or graph:
-            kept = [turn for turn in islice(folded, self.limit) if turn.is_turn]
-            return self._listed(kept, graph=graph)
+            turns = (turn for turn in folded if turn.is_turn)
+            kept = list(islice(turns, self.limit))
+            self.more = self.limit is not None and next(turns, None) is not None
+            is_shown = self._listed(kept, graph=graph)
+            self._say_more(len(kept))
+            return is_shown
         shown = hidden = 0
         for turn in self._limited(folded):
             if turn.is_turn or turn.items:
@@ -201,7 +208,13 @@ class _Turns:
             self.screen.lines(
                 ["", Line(f"not shown: {count(hidden, BOOKKEEPING)} (--full)", "dim")]
             )
+        self._say_more(shown)
         return bool(shown or hidden)
+
+    def _say_more(self, shown: int) -> None:
+        """Say that there are more turns than fit into the number that was asked for."""
+        if self.more and self.limit is not None:
+            report_cut(self.screen, shown, "turns", f"-n {self.limit * 2}", asked=True)
 
     def _folded(self, commits: Iterable[Commit]) -> Iterator[TurnFold]:
         for _, group in groupby(commits, key=lambda commit: commit.turn):
@@ -247,6 +260,7 @@ class _Turns:
         whole = list(turns) if self.reverse else turns
         for turn in reversed(whole) if isinstance(whole, list) else whole:
             if left <= 0:
+                self.more = True
                 break
             if len(turn.items) > left:
                 turn.items = turn.items[-left:]

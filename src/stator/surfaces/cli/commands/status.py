@@ -192,9 +192,8 @@ def _needs(screen: Screen, found: ProjectStatus, now: int, *, everywhere: bool) 
         from stator.surfaces.cli.render.waiting_calls import older_words  # most projects have none
 
         wider = " --everywhere" if everywhere else ""
-        screen.line(
-            Line(f"  older: {older_words(found.old_doubts)}   stator calls --open{wider}", "dim")
-        )
+        older = f"  older: {older_words(found.old_doubts)}   stator calls --open{wider}"
+        screen.line(Line(older, "dim"), hang=4)
 
 
 def _need_cells(need: Need, now: int) -> list[Line | str]:

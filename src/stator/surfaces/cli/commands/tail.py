@@ -195,7 +195,8 @@ class _Progress:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._is_shown = sys.stderr is not None and sys.stderr.isatty()
+        is_dumb = os.environ.get("TERM", "") in ("dumb", "")  # it cannot take a line back
+        self._is_shown = sys.stderr is not None and sys.stderr.isatty() and not is_dumb
         self._resting = False
 
     def show(self, given: int) -> None:

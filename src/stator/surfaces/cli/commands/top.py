@@ -80,7 +80,7 @@ def top(
             for one in overview(opened.store.as_read, everything=all, prices=opened.prices()):
                 screen.item(as_json(one, opened.now))
             return 0
-        if once or not screen.is_terminal:
+        if once or not screen.can_redraw:
             found = overview(opened.store.as_read, everything=all, prices=opened.prices())
             screen.lines(_lines(found, opened.now, screen.width))
             return 0 if found else opened.report_empty("no session is running or waiting for you")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from stator.errors import BadQuery
 from stator.model.values.ids import short
 from stator.surfaces.cli.parts.open_store import open_to_write
 from stator.surfaces.cli.parts.person import refuse_agents
@@ -51,7 +52,10 @@ def vouch(
         Take it back: it is not believed any more, and neither is what was made from it.
     """
     with open_to_write(store) as opened, Screen(json=json, pager=not no_pager) as screen:
-        view = opened.session(session)
+        owner, ref = ("", ref) if ref.startswith(("host:", "tool:")) else _parted(ref)
+        if owner and session is not None:
+            raise BadQuery(f"two sessions are named: {owner!r:.60} and {session!r:.60}")
+        view = opened.session(owner or session)
         refuse_agents(
             opened.store.context.below(opened.store.port), "what is believed is a person's word"
         )
@@ -69,3 +73,9 @@ def vouch(
             line = Line(view.name, "bold").add(" ").add(short(view.id), "id").add(": ")
             screen.line(line.extend(record_line.of_commit(commit)).add(f"  @{commit.seq}", "id"))
     return 0
+
+
+def _parted(ref: str) -> tuple[str, str]:
+    """The session that is named before a position, if one is, and the position."""
+    owner, _, position = ref.rpartition(":")
+    return owner, position

@@ -12,7 +12,7 @@ from stator.model.values.ids import short
 from stator.model.views.why import LATER, Looked, Reason, Why, WhyAnswer, WhyTurn
 from stator.runtime.views.reasons.why import ask
 from stator.runtime.views.refs import with_session
-from stator.surfaces.cli.parts.open_store import open_to_read
+from stator.surfaces.cli.parts.open_store import is_place, open_to_read
 from stator.surfaces.cli.parts.output.tell_doubt import tell_of
 from stator.surfaces.cli.parts.page_addresses import of_reasons, print_addresses
 from stator.surfaces.cli.parts.question.question_scope import QuestionScope, scope_of
@@ -141,6 +141,8 @@ def _is_in_doubt(answer: WhyAnswer) -> bool:
 def _report_nothing(scope: QuestionScope, found: Why) -> int:
     if found.near:
         note(f"did you mean: {', '.join(found.near)}")
+    if is_place(found.asked):
+        note(f"a turn or a commit is shown by: stator show {quote(found.asked)}")
     note(f"what was said and done is searched by: stator search {quote(found.asked)}")
     what = f"nothing with the name {found.asked} is recorded"
     return scope.report_empty(what, lambda wider: bool(_asked(wider, found.asked, 1).answers))

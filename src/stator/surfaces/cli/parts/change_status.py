@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from stator.model.sessions.lifecycle import REASONS
 from stator.model.values.ids import short
 from stator.runtime.driving.lifecycle import Moved
 from stator.surfaces.cli.parts.open_store import open_to_write
@@ -25,7 +26,8 @@ def change_status(
     """Change the status of a session as the current user, and show the new status."""
     with open_to_write(store) as opened, Screen(json=json, pager=pager) as screen:
         view, context = opened.session(session), opened.store.context
-        moved = how(opened.store.port, context, view.id, reason=reason, by=context.principal)
+        said = {"reason": reason} if reason in REASONS else {"reason": "user", "why": reason}
+        moved = how(opened.store.port, context, view.id, by=context.principal, **said)
         _show(screen, moved)
     return 0
 

@@ -67,6 +67,8 @@ ENDED_STYLES = {
     "committed": "ok",
 }
 """How a session ended, in a word."""
+COMMAND, COMMAND_ENDS = "stator", (",", ";", ")", ":", ".", "·")
+"""How a command begins that a line names, and how its last word ends where the line goes on."""
 ROWS = 4
 """A wrapped line takes at most this many rows."""
 COUNTED = 200
@@ -149,7 +151,7 @@ class Line:
         """The line wrapped between words to at most `rows` rows; rows after the first are indented."""
         made = [Line()]
         used = 0
-        words = self._words()
+        words = _with_commands(self._words(), width - indent)
         for place, word in enumerate(words):
             text = "".join(piece for piece, _ in word)
             long = cells(text)
@@ -172,9 +174,9 @@ class Line:
             self.pieces[-1] = (text.rstrip(), style)
         return self
 
-    def _words(self) -> list[list[tuple[str, str]]]:
+    def _words(self) -> list[Word]:
         """The words, each with the spaces after it; a word may have several pieces, each with its style."""
-        found: list[list[tuple[str, str]]] = []
+        found: list[Word] = []
         for text, style in self.pieces:
             for word in _WORD.findall(text):
                 if found and not found[-1][-1][0][-1].isspace() and not word[0].isspace():
@@ -182,6 +184,32 @@ class Line:
                 else:
                     found.append([(word, style)])
         return found
+
+
+Word = list[tuple[str, str]]
+"""A word with the spaces after it, as pieces with their styles."""
+
+
+def _with_commands(words: list[Word], width: int) -> list[Word]:
+    """The words, with those of a command to copy as one, where it fits on a line: `stator init --approver`."""
+    found: list[Word] = []
+    left = iter(words)
+    for word in left:
+        if _text(word).strip() != COMMAND:
+            found.append(word)
+            continue
+        command = [word]
+        for after in left:
+            command.append(after)
+            if _text(after).rstrip().endswith(COMMAND_ENDS):
+                break
+        whole = [piece for one in command for piece in one]
+        found += [whole] if cells(_text(whole).rstrip()) <= width else command
+    return found
+
+
+def _text(word: Word) -> str:
+    return "".join(text for text, _ in word)
 
 
 _WORD = late(r"\s*\S+\s*|\s+")

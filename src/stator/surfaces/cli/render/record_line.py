@@ -264,7 +264,7 @@ def _tools(commit: Commit) -> Line:
 
 
 def _lifecycle(commit: Commit) -> Line:
-    return Line(commit.cause or "", "dim")
+    return _because(Line(commit.cause or "", "dim"), brief(value_of(commit, "why")))
 
 
 def _run_of(commit: Commit) -> Line:

@@ -154,6 +154,11 @@ class Screen:
         """Write out what is buffered: for answers that follow new commits. They use no pager."""
         self.out.flush()
 
+    @property
+    def can_redraw(self) -> bool:
+        """Whether what was written can be taken back: on a terminal that moves its cursor."""
+        return self.is_terminal and os.environ.get("TERM", "") not in ("dumb", "")
+
     def redraw(self) -> None:
         """Clear the terminal and move to its top, to draw the next update."""
         self.out.write("\x1b[H\x1b[J")

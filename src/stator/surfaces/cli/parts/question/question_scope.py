@@ -15,6 +15,7 @@ import msgspec
 
 from stator.errors import BadQuery
 from stator.model.log.query import SessionQuery, SessionRow
+from stator.model.values.ids import short
 from stator.runtime.base.pages import matching
 from stator.runtime.base.project_flags import Trash
 from stator.runtime.views.as_read import for_one_answer
@@ -102,7 +103,10 @@ class QuestionScope(msgspec.Struct, frozen=True):
     def wider(self) -> Iterator[tuple[QuestionScope, str]]:
         """Where else to look, the nearest first, and how to ask for it."""
         if self.view is not None and self.span:
-            yield QuestionScope(self.opened, self.view), f"name only the session: {self.view.name}"
+            yield (
+                QuestionScope(self.opened, self.view),
+                f"name only the session: {short(self.view.id)}",
+            )
         if self.view is not None:
             yield QuestionScope(self.opened), "name no session"
         if not self.everywhere:
