@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 
@@ -71,7 +72,7 @@ def test_diff_takes_two_positions_of_a_session_that_is_named_first(two, ask):
         (["log", "t1", "t2"], "a range is t1..t2"),
         (["log", "fix-login", "t1", "t2"], "unexpected argument 't2'"),
         (["files", "t1", "fix-login"], "name a session, then a turn or a range"),
-        (["state", "t1..t2"], "stator diff t1..t2 shows what changed"),
+        (["state", "t1..t2"], "t1..t2 shows what changed"),
         (["brief", "t2"], "--after t2"),
         (["tree", "t2"], "stator log t2"),
         (["rewind"], "stator rewind t3"),
@@ -257,3 +258,67 @@ def test_every_other_name_stands_for_a_command_and_is_none():
 def test_a_day_can_be_named_as_people_name_it(word, day):
     wednesday = 1_795_032_000_000_000  # 2026-11-18 20:00, in UTC
     assert times.parse_since(word, wednesday) == times.parse_since(day, wednesday)
+
+
+# -- what is named twice, or for the wrong command ------------------------------------------------
+
+
+@pytest.mark.parametrize("typed", ["log fix-login:t1 -s short", "tag here fix-login:t1 -s short"])
+def test_two_sessions_in_one_command_are_a_mistake(typed, store, world, ask):
+    with world.open(store) as opened:
+        opened.open("short").pause()
+    answer = ask(*typed.split())
+    assert answer.code == 2
+    assert "two sessions are named: 'fix-login' and 'short'" in answer.err
+
+
+def test_an_option_takes_a_position_with_its_session(store, ask):
+    assert ask("log", "-s", "fix-login:t1").out == ask("log", "fix-login:t1").out
+
+
+@pytest.mark.parametrize("typed", ["resume fix-login ls", "retry fix-login:t1 touch ran"])
+def test_a_program_runs_only_after_two_hyphens(typed, store, ask, tmp_path):
+    answer = ask(*typed.split())
+    assert answer.code == 2
+    command, named, *program = typed.split()
+    assert f"stator {command} {named} -- {' '.join(program)}" in answer.err
+    assert not Path("ran").exists()
+
+
+def test_a_turn_to_retry_may_be_named_after_its_session(store, ask):
+    assert "fix-login" in ask("retry", "fix-login", "t1").out
+
+
+@pytest.mark.parametrize(
+    ("typed", "right"),
+    [
+        ("why fix-login auth.py", "stator why auth.py -s fix-login"),
+        ("blame fix-login auth.py", "stator blame auth.py -s fix-login"),
+        ("du fix-login", "stator du -s fix-login"),
+        ("recap -s fix-login", "stator recap fix-login"),
+        ("--json", "stator status --json"),
+        ("-s fix-login ls", "stator ls -s fix-login"),
+        ("--verison", "stator --version"),
+        ("log -n", "stator log fix-login -n 20"),
+        ("log --since", "stator log --since TIME"),
+        ("ls --sort tokens", "stator sql"),
+        ("facts", "stator state --project"),
+    ],
+)
+def test_a_mistake_is_answered_with_the_command_that_is_right(typed, right, store, ask):
+    answer = ask(*typed.split())
+    assert answer.code == 2
+    assert right in answer.err
+
+
+def test_words_that_are_no_text_are_refused_and_not_the_stores_fault(store, ask):
+    answer = ask("log", "\udcff\udcfe")
+    assert answer.code == 3
+    assert "is not valid UTF-8" in answer.err
+    assert "doctor" not in answer.err
+
+
+def test_an_error_says_no_path_into_a_programs_arguments(store, ask):
+    answer = ask("budget", "fix-login", "0.0000001usd")
+    assert answer.code == 2
+    assert "$." not in answer.err

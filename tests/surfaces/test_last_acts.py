@@ -278,3 +278,9 @@ def test_a_call_that_was_denied_does_not_need_a_person_any_more(two, world, ask)
     assert [one["what"] for one in json.loads(ask("status", "--json").out)["needs"]] == ["approve"]
     assert ask("deny", waiting["call"]).code == 0
     assert json.loads(ask("status", "--json").out)["needs"] == []
+
+
+def test_a_session_that_was_cut_off_needs_a_person_also_after_its_call_was_settled(killed, ask):
+    assert ask("settle", "--done", "--why", "the bank says so", "--yes").code == 0
+    (need,) = json.loads(ask("status", "--json").out)["needs"]
+    assert need["what"] == "interrupted"

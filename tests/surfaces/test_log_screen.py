@@ -232,3 +232,40 @@ def test_a_program_that_only_looks_repairs_nothing(opened, ask, monkeypatch):
         t.try_call(bash, command="ls b")
     monkeypatch.setenv("STATOR_STORE", str(opened.port.path))
     assert "repairs" not in ask("log").out
+
+
+def test_a_decision_with_a_long_topic_shows_what_was_chosen(tmp_path, ask, monkeypatch):
+    monkeypatch.setenv("STATOR_STORE", str(tmp_path / "asked.db"))
+    topic = (
+        "The hook of the repository blocks on issues that were there before. How should we go on?"
+    )
+    with stator.open("asks") as s, s.turn("commit it") as t:
+        t.decide("fix the issues", topic=topic)
+    (row,) = [line for line in ask("log").lines if "decided" in line]
+    assert "The hook of the repository" in row
+    assert ": fix the issues" in row
+
+
+def test_a_message_that_is_kept_beside_the_log_shows_its_words(tmp_path, ask, monkeypatch):
+    monkeypatch.setenv("STATOR_STORE", str(tmp_path / "long.db"))
+    with stator.open("long") as s, s.turn("explain it") as t:
+        t.say("It rounds too early. " + "Here is why. " * 5_000)
+    (row,) = [line for line in ask("log").lines if " said " in line]
+    assert "It rounds too early." in row
+    assert "KB" not in row
+
+
+def test_a_message_of_a_program_is_shown_without_its_marks(tmp_path, ask, monkeypatch):
+    monkeypatch.setenv("STATOR_STORE", str(tmp_path / "marks.db"))
+    with stator.open("marks") as s, s.turn("wait") as t:
+        t.say("<note>\n<id>b76</id>\n<state>completed</state>\n</note>", actor="agent")
+        t.say("Kept the model as \x1b[1mDefault\x1b[22m", actor="agent")
+    first, second = [line for line in ask("log").lines if line.startswith("    agent")]
+    assert first.split()[1:3] == ["b76", "completed"]
+    assert "Kept the model as Default" in second
+
+
+def test_turns_beyond_the_number_that_was_asked_for_are_said(store, ask):
+    assert ask("log", "--oneline", "-n", "2").lines[-1] == "… more turns than these 2: -n 4"
+    assert not ask("log", "--oneline", "-n", "3").lines[-1].startswith("…")
+    assert ask("log", "-n", "2").lines[-1].startswith("… more turns than this one")

@@ -11,7 +11,7 @@ import re
 
 import pytest
 
-from stator.surfaces.cli.render.lines import cells
+from stator.surfaces.cli.render.lines import Line, cells
 from surfaces.recorded import record
 
 COMMANDS = [
@@ -69,3 +69,19 @@ def test_the_cause_of_an_open_call_is_shown_in_full(columns, wide, ask, monkeypa
     monkeypatch.setenv("COLUMNS", str(columns))
     answer = ask("calls", "fix-login", "--open")
     assert "…" not in answer.out, answer.out
+
+
+def test_a_command_to_copy_is_not_broken_between_its_words():
+    line = Line(
+        "no passphrase is set, so any process of this user can approve → stator init --approver"
+    )
+    rows = [row.plain for row in line.wrapped(72, 6)]
+    assert rows[-1].strip() == "stator init --approver"
+    first, *others = Line("first stator log a, then stator log b c d e f g h").wrapped(30, 2)
+    assert first.plain.startswith("first stator log a,")
+    assert others[0].plain.strip().startswith("stator log b c")
+
+
+def test_a_mark_after_a_word_of_another_style_stays_with_it():
+    line = Line("it was ").add("pushed", "ok").add(", as one says")
+    assert all(not row.plain.lstrip().startswith(",") for row in line.wrapped(14, 2))

@@ -28,7 +28,13 @@ from stator.runtime.views.glance.listed import (
     listed,
     total,
 )
-from stator.runtime.views.glance.overview import Overview, look, rows_at_work, waiting_calls
+from stator.runtime.views.glance.overview import (
+    Overview,
+    is_cut_off,
+    look,
+    rows_at_work,
+    waiting_calls,
+)
 from stator.runtime.views.last_acts import acted, by_last_act
 from stator.store.port import StorePort
 
@@ -209,7 +215,7 @@ def _needs(
                 since=asked.since or one.row.used,
                 cause=asked.cause,
             )
-        if one.row.shown == "interrupted" and not one.waiting and _is_recent(one.row, now):
+        if is_cut_off(one.row) and not one.waiting and _is_recent(one.row, now):
             yield Need(what="resume", row=one.row, since=one.row.used)
     for row in (*(one.row for one in seen), *last):
         steps = _claimed(store, row) if _is_recent(row, now) else []

@@ -71,7 +71,7 @@ def attach(
                 note(f"no program drives {view.name} now; waiting for new commits, Ctrl-C to leave")
             return follower.follow()
         except KeyboardInterrupt:
-            name = short(run.id) if run is not None else view.name
+            name = short(run.id) if run is not None else short(view.id)
             more = "; the run continues" if run is not None and run.status == "running" else ""
             note(f"detached{more}; attach again: stator attach {name} --after {follower.cursor}")
             return OK

@@ -11,6 +11,7 @@ from stator.errors import BadQuery
 from stator.model.brief.compose import MAX_TOKENS
 from stator.model.brief.doses import PROMPT_TOKENS
 from stator.model.brief.sections import Target
+from stator.model.values.late_pattern import late
 from stator.runtime.base.pages import counts_of
 from stator.runtime.base.project_flags import Trash
 from stator.runtime.views.as_read import for_one_answer
@@ -49,6 +50,7 @@ stator brief --json | jq .left_out           what did not fit
 INDENT = 2
 """Cells before the later rows of a line."""
 
+_HANDLE = late(r"\bs_[0-9a-f]{32}\b")
 FOR_PROMPT = "stator brief --for-prompt '…'"
 COUNTED_IN = 200
 """Sessions, those used last, whose decisions are counted."""
@@ -136,7 +138,7 @@ def _tell_start(screen: Screen, opened: OpenedStore, dose: Dose) -> None:
     """Show what an agent is given at its start, and that more comes with its first prompt."""
     screen.line(Line("An agent that starts in this project is told:", "title"))
     screen.line()
-    _to_read(screen, dose.text)
+    _to_read(screen, _HANDLE.sub("s_…", dose.text))  # which session starts next is not known yet
     screen.line()
     words = f"That is all at its start; {_with_prompt(_decisions(opened))}: {FOR_PROMPT}"
     screen.line(Line(words, "dim"), hang=INDENT)

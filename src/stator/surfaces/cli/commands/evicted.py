@@ -17,7 +17,8 @@ from stator.runtime.window.recall import evicted as evicted_of
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, title
 from stator.surfaces.cli.parts.question.question_scope import QuestionScope, scope_of
 from stator.surfaces.cli.render import documents
-from stator.surfaces.cli.render.evictions import by_kind, in_words, key_line, kind_of
+from stator.surfaces.cli.render.evicted_words import in_words
+from stator.surfaces.cli.render.evictions import by_kind, key_line, kind_of
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 from stator.surfaces.cli.render.session_words import names_apart

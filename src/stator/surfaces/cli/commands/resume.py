@@ -183,8 +183,8 @@ def _how_to_continue(view: SessionView, opened: OpenedStore) -> list[str]:
     other = view.record.project != opened.project
     project = f", project={view.record.project!r}" if other else ""
     return [
-        f"with stator.connect({where}).open({view.name!r}{project}) as s, s.turn(…) as t: …",
-        f"stator resume {shlex.quote(view.name)} -- python agent.py",
+        f"in Python:  with stator.connect({where}).open({view.name!r}{project}) as s: …",
+        f"in a shell: stator resume {shlex.quote(view.name)} -- python agent.py",
     ]
 
 

@@ -10,6 +10,7 @@ from stator.errors import BadPosition, BadQuery
 from stator.model.log.query import CallRow
 from stator.model.records.tables import COLLECTIONS
 from stator.model.records.types import Record, WorkingRecord
+from stator.model.values.ids import short
 from stator.model.views.knowledge import DURABLE
 from stator.model.views.project_state import StateEntry
 from stator.runtime.facade.projects import STATE_LIMIT
@@ -74,12 +75,13 @@ def state(
         )
     names = _known(collection or [])
     if limit is not None:
-        raise BadQuery("--limit needs --project or --user")
+        raise BadQuery("-n needs --project or --user")
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         view, position = opened.named(what, session)
         if position is not None and ".." in position:
             raise BadPosition(
-                "a state is that of one position", hint=f"stator diff {position} shows what changed"
+                "a state is that of one position",
+                hint=f"stator diff {short(view.id)} {position} shows what changed",
             )
         point = view.at(position or "head")
         if json:

@@ -93,11 +93,15 @@ def tree(
             return opened.report_empty(f"no sessions in {scope.shown}")
         if not marked:
             scope.head(screen, "sessions and what came from them")
-        screen.lines(_lines(opened, found, marked, screen.width))
+        asked = (
+            f" {short(marked)}" if marked else " --project" * project + " --everywhere" * everywhere
+        )
+        screen.lines(_lines(opened, found, marked, asked, screen.width))
     return 0
 
 
-def _lines(opened: OpenedStore, found: Tree, marked: str, width: int) -> Iterator[Line]:
+def _lines(opened: OpenedStore, found: Tree, marked: str, asked: str, width: int) -> Iterator[Line]:
+    """The tree. `asked`: how it was asked for, as a command says it."""
     reading = for_one_answer(opened.store.as_read)
     rows = [reading.session(branch.id) for branch in found.branches]
     about = {one.row.id: one for one in listed(reading, rows, opened.prices())}
@@ -121,7 +125,7 @@ def _lines(opened: OpenedStore, found: Tree, marked: str, width: int) -> Iterato
         others = count(found.alone, "session")
         yield Line(f"{others} without forks, retries or sub-agents: stator tree --project", "dim")
     if found.more:
-        yield Line(f"… more sessions: stator tree -n {10 * len(found.branches)}", "dim")
+        yield Line(f"… more sessions: stator tree{asked} -n {10 * len(found.branches)}", "dim")
 
 
 def _unrecorded(opened: OpenedStore, agents: Sequence[UnrecordedAgent]) -> Iterator[Line]:

@@ -14,26 +14,11 @@ from stator.surfaces.cli.render.turns.subject import middle
 
 STYLES = ("bold", "bold", "", "", "dim")
 """By rank."""
-WORDS = {
-    "decision": ("decision", "decisions"),
-    "request": ("request", "requests"),
-    "rule": ("rule or dead end", "rules and dead ends"),
-    "number": ("number", "numbers"),
-    "file": ("file", "files"),
-    "chatter": ("message or call", "messages and calls"),
-}
-"""What left the view, as people call it: one, and several."""
 
 
 def counts(left: Mapping[str, int]) -> str:
     """decision 2, constraint 1"""
     return ", ".join(f"{name} {left[name]}" for name in RANKS if left.get(name))
-
-
-def in_words(counted: Mapping[str, int]) -> str:
-    """2 decisions, 1 request, 40 messages and calls"""
-    found = ((kind, counted[kind]) for kind in WORDS if counted.get(kind))
-    return ", ".join(f"{many:,} {WORDS[kind][many != 1]}" for kind, many in found)
 
 
 def by_kind(ranks: Mapping[int, int]) -> Counter[str]:

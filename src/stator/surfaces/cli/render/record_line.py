@@ -32,6 +32,7 @@ from stator.model.values import canon
 from stator.model.values.ids import short
 from stator.model.views.why import Reason
 from stator.surfaces.cli.render.escape import LINE_MAX
+from stator.surfaces.cli.render.evicted_words import recorded_in_words
 from stator.surfaces.cli.render.lines import STATUS_STYLES, Line
 
 ROWS_MAX = 50
@@ -352,10 +353,15 @@ def _compaction(commit: Commit) -> Line:
         turns = found.get("turns")
         return Line(
             "all turns fit again" if not turns else f"{brief(turns)} turns did not fit"
-        ).add(f" · {brief(left).strip('{}')}" if isinstance(left, Mapping) and left else "", "dim")
+        ).add(f" · {gone_now}" if (gone_now := _left_in_words(left)) else "", "dim")
     line = Line(_sizes(sizes) if isinstance(sizes, list) else "")
-    counts = brief(left) if isinstance(left, Mapping) and left else ""
-    return line.add(f" · removed from the view: {counts.strip('{}')}" if counts else "", "dim")
+    return line.add(
+        f" · left the view: {counts}" if (counts := _left_in_words(left)) else "", "dim"
+    )
+
+
+def _left_in_words(left: Any) -> str:
+    return recorded_in_words(left) if isinstance(left, Mapping) else ""
 
 
 def _sizes(sizes: list[Any]) -> str:

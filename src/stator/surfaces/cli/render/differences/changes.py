@@ -20,6 +20,7 @@ from stator.model.records.types import (
 from stator.model.values.canon import encode
 from stator.model.views.diff import Diff, DiffItem
 from stator.surfaces.cli.render import record_line, wire
+from stator.surfaces.cli.render.evicted_words import in_words
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.table import Column, table
 from stator.surfaces.cli.render.turns.subject import base_of, net, relative
@@ -109,7 +110,7 @@ def _view_changes(found: Diff, command: str) -> Iterator[Line]:
     items = found.of("evicted")
     if not items:
         return
-    from stator.surfaces.cli.render.evictions import in_words, kind_of  # loads how views shrink
+    from stator.surfaces.cli.render.evictions import kind_of  # loads how views shrink
 
     left = [item.after for item in items if item.before is None]
     again = [item.before for item in items if item.after is None]

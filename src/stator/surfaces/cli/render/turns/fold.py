@@ -18,8 +18,9 @@ from stator.model.log.commit import CONTINUED, Commit
 from stator.model.log.delta import Put
 from stator.model.log.query import CallRow
 from stator.model.records.tables import QUIET
-from stator.model.records.types import ChildRecord, FileRecord, RevisionRecord
+from stator.model.records.types import ChildRecord, DecisionRecord, FileRecord, RevisionRecord
 from stator.model.sessions.lifecycle import AFTER_CLOSE, split_cause
+from stator.model.values.late_pattern import late
 from stator.model.views.open_calls import left_by_dead
 from stator.model.views.why import failure_text
 from stator.surfaces.cli.render import record_line
@@ -48,6 +49,10 @@ LABELS = {
 RESULT_MAX = 60
 """A result that is one line of at most this many characters is shown beside its call."""
 NOT_BEGUN = "not begun"
+_COLOURS = late(r"\x1b\[[0-9;]*m")
+_TAGS = late(r"</?[a-zA-Z][\w-]{0,40}>\s*")
+TOPIC_MAX = 48
+"""Characters of the topic of a decision."""
 NOT_FAILED = ("ok", "started", "running", "awaiting approval")
 WORK = frozenset({"turn", "entry", "call", "outcome", "turn_end"})
 """Kinds of what an agent does in a turn."""
@@ -223,6 +228,8 @@ class _Folder:
         text = record_line.of_commit(commit)
         if commit.kind == "turn" and commit.status == CONTINUED:
             text = Line("by another run", "dim")
+        if commit.kind == "decision" and (decided := _decided(commit)) is not None:
+            text = decided
         if (pushed := _pushed(commit)) is not None:
             label, text = "pushed", Line(f"{pushed.sha[:7]} to {pushed.pushed}")
         return LogItem(seq=commit.seq, at=commit.when, label=label, style="dim", text=text)
@@ -242,7 +249,8 @@ class _Folder:
         )  # fmt: skip
         # What ended a call in doubt is whoever found it cut off, at any time later.
         if outcome is not None and self.times and outcome.status != "in doubt":
-            item.took = outcome.when - commit.when
+            # Some transcripts give a call and its result the same time: how long it took is not known then.
+            item.took = outcome.when - commit.when or None
         if status == "ok":
             item.more = self._more(given, outcome)
             item.is_uncounted = not item.more and outcome is not None and bool(_written(outcome))
@@ -285,7 +293,7 @@ class _Folder:
         output = value_of(commit, "output")
         asked = requests(output)
         text = text_of(output) if dialect(output) != "plain" or isinstance(output, str) else output
-        shown = brief(text).strip() if text else ""
+        shown = brief(_legible(text)).strip() if text else ""
         items: list[LogItem] = []
         if shown or not asked:
             line = Line("(partial) " if commit.status == "partial" else "", "doubt").add(shown)
@@ -358,6 +366,24 @@ def _child(commit: Commit) -> str:
     """The sub-agent that a commit reports on."""
     records = (op.record for op in commit.delta if isinstance(op, Put))
     return next((one.session for one in records if isinstance(one, ChildRecord)), "")
+
+
+def _legible(text: Any) -> Any:
+    """A message without the marks that only programs read: colours of a terminal, and the tags around all of it."""
+    if not isinstance(text, str):
+        return text
+    plain = _COLOURS.sub("", text)
+    return _TAGS.sub(" ", plain) if plain.lstrip().startswith("<") else plain
+
+
+def _decided(commit: Commit) -> Line | None:
+    """A decision whose topic is long, such as a question that was asked: the beginning of that, and what was chosen."""
+    puts = (op.record for op in commit.delta if isinstance(op, Put))
+    record = next((one for one in puts if isinstance(one, DecisionRecord)), None)
+    if record is None or len(record.topic) <= TOPIC_MAX:
+        return None
+    line = Line(f"{brief(record.topic, TOPIC_MAX)}: ").add(brief(record.what), "bold")
+    return line.add(f" — {brief(record.why)}" if record.why else "", "dim")
 
 
 def _pushed(commit: Commit) -> RevisionRecord | None:

@@ -59,7 +59,16 @@ def subject_of(given: Any, base: str = "") -> CallSubject:
     if path and all(name in BODIES or _is_small(given[name]) for name in given):
         return CallSubject(brief(relative(path, base), SUBJECT_MAX), is_path=True)
     about = next((given[name] for name in ABOUT if isinstance(given.get(name), str)), "")
+    about = about or _first_question(given)
     return CallSubject(brief(about, SUBJECT_MAX) if about else without(arguments(given), base))
+
+
+def _first_question(given: Mapping[str, Any]) -> str:
+    """The first of several questions to a person."""
+    asked = given.get("questions")
+    first = asked[0] if isinstance(asked, (list, tuple)) and asked else None
+    found = first.get("question") if isinstance(first, Mapping) else None
+    return found if isinstance(found, str) else ""
 
 
 def _command(given: Mapping[str, Any]) -> str:
