@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
 
 import msgspec
 
@@ -12,12 +11,14 @@ from stator.model.log.query import PAGE_MAX, CallQuery, CallRow, Counts, Page, S
 from stator.model.records.types import ApprovalRecord, CallRecord
 from stator.model.sessions.lifecycle import ENDED, lent_upto
 from stator.model.views.open_calls import waits
-from stator.runtime.views.last_acts import acted
+from stator.runtime.views.last_acts import by_last_act
 from stator.store.port import StorePort
 
 WAITS = "awaiting approval"
 NEAR = 60
 """Sessions that are asked one by one before an index is."""
+REACH = 500
+"""How many sessions may be asked one by one, by what those that were asked had of what is wanted."""
 FAILED = ("error", "timeout", "cancelled", "denied", "in doubt")
 
 
@@ -49,20 +50,22 @@ def newest_calls(
     """Calls that match in many sessions, of those first whose agents acted last. `used`: these sessions, in that order.
     Where the first of them have too few, an index says which others have any; `counts`: whether such a one is among
     the sessions that are meant."""
-    near = list(islice(used, NEAR))
     found: list[CallRow] = []
-    for row in near:
+    asked: set[str] = set()
+    for row in used:
+        asked.add(row.id)
         found += _own_calls(store, row, query, limit - len(found))
         if len(found) >= limit:
             return found
-    if len(near) < NEAR:
+        if len(asked) >= NEAR and len(asked) * limit > REACH * len(found):
+            break
+    else:
         return found
-    asked = {row.id for row in near}
     page = list_calls(store, query, None, PAGE_MAX)
     names = dict.fromkeys(row.session for row in page.rows if row.session not in asked)
-    others = acted(store, [row for row in _rows(store, names) if counts(row)])
-    others.sort(key=lambda row: (row.has_times, row.used), reverse=True)
-    for row in others:
+    others = [row for row in _rows(store, names) if counts(row)]
+    others.sort(key=lambda row: row.updated, reverse=True)
+    for row in by_last_act(store, others):
         found += _own_calls(store, row, query, limit - len(found))
         if len(found) >= limit:
             break

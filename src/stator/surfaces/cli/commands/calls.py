@@ -77,6 +77,8 @@ COLUMNS = (
     Column(title="SESSION", shrinks=True, most=32, least=10),
 )
 CAUSE = [one.title for one in COLUMNS].index("CAUSE")
+LEAST = 40
+"""Cells that the other columns take at the least beside a cause that is shown in full."""
 INDENT = 12
 """Cells before a cause below its call."""
 SHOWN = {"awaiting approval": "waiting"}
@@ -212,9 +214,10 @@ def _show(
     sessions = {one.session.id: one.session for one in found} if scope.view is None else {}
     names = dict(zip(sessions, names_apart(list(sessions.values())), strict=True))
     cells = [_cells(one, at, names) for one, at in zip(found, times, strict=True)]
-    lines = list(table(COLUMNS, cells, screen.width))
     shown = [one.row for one in found]
-    if all(one.told in line.plain for one, line in zip(found, lines[1:], strict=True)):
+    longest = max((len(one.told) for one in found), default=0)
+    lines = list(table(COLUMNS, cells, screen.width)) if longest + LEAST <= screen.width else []
+    if lines and all(one.told in row.plain for one, row in zip(found, lines[1:], strict=True)):
         screen.lines(lines)
     else:
         for each in cells:
