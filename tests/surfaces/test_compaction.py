@@ -117,7 +117,7 @@ def test_what_makes_no_sense_is_a_usage_error(long, ask, words):
 
 def test_log_shows_a_compaction_on_one_line(long, ask):
     ask("compact", "--summary", "gist.txt")
-    assert "tokens · removed from the view: " in ask("log", "--kind", "compaction").out
+    assert "tokens · left the view: " in ask("log", "--kind", "compaction").out
 
 
 def test_what_is_named_together_is_counted_one_by_one(long, ask, monkeypatch):

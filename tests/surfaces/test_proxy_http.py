@@ -183,8 +183,12 @@ def test_a_body_too_long_to_decode_is_passed_on_and_recorded_by_digest(front, up
     assert front.ask(body=body)[0] == 200
     assert upstream.seen[-1][3] == body
     with stator.connect(front.path, read_only=True) as store:
-        raws = [c.known("input") for c in store.read("talk").log() if c.kind == "raw"]
-    assert [raw["size"] for raw in raws if "size" in raw] == [len(body)]
+
+        def sizes():
+            raws = [c.known("input") for c in store.read("talk").log() if c.kind == "raw"]
+            return [raw["size"] for raw in raws if "size" in raw]
+
+        assert eventually(sizes) == [len(body)]
 
 
 # -- outcomes ----------------------------------------------------------------------------------------

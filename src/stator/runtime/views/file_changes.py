@@ -154,7 +154,7 @@ def net_files(
         if not isinstance(record, FileRecord) or (record.op == "read" and not reads):
             continue
         known = found.pop(version.key, None)
-        op = _net_op(known.op if known else None, record.op)
+        op = net_op(known.op if known else None, record.op)
         if known is None and op == "created" and version.key in there:
             op = "modified"
         if version.key not in seen and op in MAKES and version.key not in there:
@@ -177,7 +177,7 @@ def net_files(
     return list(found.values())[::-1]
 
 
-def _net_op(before: str | None, op: str) -> str:
+def net_op(before: str | None, op: str) -> str:
     """Two ops on one file as one."""
     if before == "created" and op != "deleted":
         return "created"

@@ -23,6 +23,7 @@ from stator.runtime.views.as_read import for_one_answer, prices_in
 from stator.runtime.views.glance.calls import list_calls, statuses_of
 from stator.runtime.views.last_acts import acted
 from stator.surfaces.cli.render import documents, wire
+from stator.surfaces.cli.render.listed_calls import as_json, read_calls
 from stator.surfaces.http import tails
 from stator.surfaces.http.endpoint import (
     Attachment,
@@ -164,12 +165,11 @@ def calls(asked: Question) -> ItemPage:
     query = CallQuery(
         session=asked.view.id, tool=asked["tool"], statuses=statuses_of(asked["status"])
     )
-    store = asked.served.store.as_read
-    page = list_calls(store, query, asked.whole_key(), asked["limit"])
-    intents = store.commits(asked.view.id, seqs=[row.seq for row in page.rows], limit=PAGE_MAX)
-    happened = {one.seq: one.when for one in intents} if asked.view.row.has_times else {}
-    rows = [{**documents.call(row), "happened": happened.get(row.seq)} for row in page.rows]
-    return ItemPage(rows, page.cursor)
+    store = asked.served.store
+    page = list_calls(store.as_read, query, asked.whole_key(), asked["limit"])
+    found = read_calls(store, page.rows)
+    fits = _bounded(found, as_json, lambda one: one.row.seq, asked["limit"])
+    return fits if len(fits.items) < len(found) else ItemPage(fits.items, page.cursor)
 
 
 def files(asked: Question) -> ItemPage:

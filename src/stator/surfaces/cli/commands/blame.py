@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -125,6 +126,11 @@ def _remark(scope: QuestionScope, found: Blame, path: str) -> None:
         note(f"more paths end so; ask about one of them: {', '.join(found.others)}")
     if not found.on_disk:
         note("it is not on disk; these are the lines that the last record left")
+    if any(line.source == "unknown" for line in found.lines):
+        command = shlex.join(["stator", "files", found.path])
+        note(
+            f"which turns wrote it: {command}; what a program's tools write is kept with s.track(contents=True)"
+        )
     if found.is_cut:
         note(f"only its newest {TOUCHES_MAX:,} touches were looked at")
 

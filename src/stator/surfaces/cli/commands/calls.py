@@ -2,45 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 import msgspec
 
 from stator.errors import BadQuery
-from stator.model.log.commit import Commit
 from stator.model.log.query import (
     PAGE_MAX,
     CallQuery,
     CallRow,
-    Read,
-    SessionRow,
     check_limit,
-    read,
 )
-from stator.model.records.types import CallStatus, Entry, FileRecord
+from stator.model.records.types import CallStatus
 from stator.model.values.ids import short
 from stator.model.views.unplaced import Unplaced, calls_of
-from stator.model.views.why import settled_by
-from stator.runtime.base.one_answer import ahead
-from stator.runtime.base.pages import commit_at
 from stator.runtime.views.as_read import for_one_answer, remember_reads
 from stator.runtime.views.glance.calls import newest_calls, statuses_of
-from stator.runtime.views.reasons.repaired import repaired_by
 from stator.surfaces import web_addresses
-from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
+from stator.surfaces.cli.parts.open_store import open_to_read
 from stator.surfaces.cli.parts.page_addresses import print_addresses
 from stator.surfaces.cli.parts.question.question_scope import QuestionScope, scope_of
-from stator.surfaces.cli.render import documents, unplaced_items, wire
+from stator.surfaces.cli.render import unplaced_items
 from stator.surfaces.cli.render.lines import STATUS_STYLES, Line
+from stator.surfaces.cli.render.listed_calls import TOLD_MAX, ListedCall, as_json, read_calls
 from stator.surfaces.cli.render.record_line import value_of
 from stator.surfaces.cli.render.screen import Screen
 from stator.surfaces.cli.render.session_words import names_apart
 from stator.surfaces.cli.render.table import Column, report_cut, table
 from stator.surfaces.cli.render.times import listed
-from stator.surfaces.cli.render.turns.fold import NOT_FAILED, problem
-from stator.surfaces.cli.render.turns.subject import base_of, end, subject_of
+from stator.surfaces.cli.render.turns.subject import subject_of
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
@@ -83,12 +75,6 @@ INDENT = 12
 """Cells before a cause below its call."""
 SHOWN = {"awaiting approval": "waiting"}
 """Statuses that a list shows in fewer words."""
-TOLD_MAX = 200
-"""Cells of why a call ended as it did."""
-INPUT_MAX = 16_384
-"""Bytes of what a call was given that JSON has; of more, their number."""
-FILES_MAX = 100
-"""Files of a session, those touched last, that say which folder its work is in."""
 STATUSES = get_args(CallStatus)
 
 
@@ -198,12 +184,12 @@ def _show(
 ) -> None:
     # A list that is piped has one line for each call and one for why, no wider than a page.
     room = TOLD_MAX if screen.is_terminal or screen.json else screen.width - INDENT
-    found = _read(scope.opened, rows, room)
+    found = read_calls(scope.opened.store, rows, room)
     if scope.view is None:
         found.sort(key=lambda one: -(one.when or 0))
     if screen.json:
         for one in found:
-            screen.item(_as_json(one))
+            screen.item(as_json(one))
         if waiting:
             screen.item({"unplaced": unplaced_items.all_as_json(waiting)})
         return
@@ -233,13 +219,6 @@ def _show(
     screen.lines(_next(shown), hang=4)
 
 
-def _as_json(one: ListedCall) -> dict[str, Any]:
-    """A call with when it was asked for, what it was given, and why it ended so."""
-    given = wire.content_within(one.intent, "input", INPUT_MAX)
-    told = {"happened": one.when, "input": given, "told": one.told}
-    return {**documents.call(one.row), **told}
-
-
 def _next(rows: Sequence[CallRow]) -> Iterator[Line]:
     """How to learn all that is known of a call in doubt, if there is one."""
     doubt = next((row for row in rows if row.status == "in doubt"), None)
@@ -247,76 +226,6 @@ def _next(rows: Sequence[CallRow]) -> Iterator[Line]:
         yield Line()
         settle = f"stator settle {short(doubt.call)}"
         yield Line(f"all about one in doubt, and how to settle it: {settle}", "dim")
-
-
-class ListedCall(msgspec.Struct, frozen=True):
-    """A call of a list, with its intent and its session."""
-
-    row: CallRow
-    intent: Commit
-    session: SessionRow
-    base: str
-    """The folder of its session's work, below which paths are shown without it."""
-    told: str
-    """Why it ended as it did, and which call repaired it."""
-
-    @property
-    def when(self) -> int | None:
-        """When it was asked for; None if its session does not say."""
-        return self.intent.when if self.session.has_times else None
-
-
-def _read(opened: OpenedStore, rows: Sequence[CallRow], room: int) -> list[ListedCall]:
-    """The calls of a list, with what is shown of them: read in one call of the store. `room` for why each ended so."""
-    store = for_one_answer(opened.store.as_read)
-    places: dict[str, list[int]] = {}
-    for row in rows:
-        wanted = filter(None, (row.seq, _explained(row)))
-        places.setdefault(row.session, []).extend(wanted)
-    ahead(store, *(one for session, seqs in places.items() for one in _asks(session, seqs)))
-    bases = {session: _base(store.entries(session, "files", limit=FILES_MAX)) for session in places}
-    failed = {(row.session, row.turn) for row in rows if row.status not in NOT_FAILED}
-    repaired = {turn: repaired_by(store, *turn) for turn in failed}
-    return [
-        ListedCall(
-            row,
-            commit_at(store, row.session, row.seq),
-            store.session(row.session),
-            bases[row.session],
-            _told(
-                row,
-                commit_at(store, row.session, seq) if (seq := _explained(row)) else None,
-                repaired.get((row.session, row.turn), {}).get(row.seq, 0),
-                room,
-            ),
-        )
-        for row in rows
-    ]
-
-
-def _told(row: CallRow, outcome: Commit | None, repaired: int, room: int) -> str:
-    """Why a call ended as it did, in the words of `log`, and which call repaired it."""
-    why = row.cause
-    if outcome is not None:
-        why = settled_by(outcome) if outcome.kind == "settlement" else problem(outcome)
-    note = f"repaired by @{repaired}" if repaired else ""
-    return " · ".join(filter(None, (end(why, room - len(note) - 3 if note else room), note)))
-
-
-def _explained(row: CallRow) -> int:
-    """The commit that says why a call did not end ok; 0 if there is none."""
-    return 0 if row.status in NOT_FAILED else row.outcome
-
-
-def _asks(session: str, seqs: list[int]) -> Iterator[Read]:
-    yield read("session", session)
-    yield read("commits", session, seqs=seqs)
-    yield read("entries", session, "files", limit={"files": FILES_MAX})
-
-
-def _base(entries: Iterable[Entry]) -> str:
-    records = (entry.record for entry in entries)
-    return base_of(record.path for record in records if isinstance(record, FileRecord))
 
 
 def _cells(one: ListedCall, when: str, names: Mapping[str, Line]) -> list[Line | str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ from stator.errors import BadPosition, BadQuery, NotFound
 from stator.model.log.query import check_limit
 from stator.model.values.ids import short
 from stator.model.values.paths import outside
-from stator.runtime.views.file_changes import FileChange
+from stator.runtime.views.file_changes import FileChange, net_op
 from stator.surfaces import web_addresses
 from stator.surfaces.cli.parts.open_store import open_to_read
 from stator.surfaces.cli.parts.page_addresses import print_addresses
@@ -174,13 +175,14 @@ def _turns_of(scope: QuestionScope, path: str, most: int) -> list[FileChange]:
     )  # fmt: skip
     changes = [
         FileChange(
-            path=answer.name, op=edits[-1].status, turn=turn.turn, seq=edits[-1].seq,
+            path=answer.name, op=reduce(net_op, ops), turn=turn.turn, seq=edits[-1].seq,
             root="/" if answer.name.startswith("/") else ".", edits=len(edits), session=turn.session,
         )
         for answer in found.answers
         if answer.kind == "file"
         for turn in answer.turns
         if (edits := [one for one in turn.reasons if one.kind == "edit"])
+        and (ops := [one.status for one in edits])
     ]  # fmt: skip
     return changes[:most]
 

@@ -270,7 +270,9 @@ def _details(view: SessionView, opened: OpenedStore) -> Iterator[Line]:
     row, counts, head = view.row, view.counts, view.head
     record = row.record
     yield pair("id", record.id)
-    yield pair("project", record.project or "(none)")
+    name = opened.project_shown(record.project)
+    named = record.project if name in record.project else f"{name} ({record.project})"
+    yield pair("project", named or "(none)")
     if record.parent is not None:
         yield pair(
             "parent", f"{record.parent.kind} of {short(record.parent.session)} @{record.parent.seq}"
