@@ -186,7 +186,7 @@ def test_what_cannot_be_undone_is_shown_first_and_asked_on_a_terminal(store):
         ("log --lmit=3", "(did you mean: stator log --limit=3)"),
         ("log --zzzzzz", "stator log has no option --zzzzzz (stator log --help)"),
         ("ls json", "unexpected argument 'json' (did you mean: stator ls --json)"),
-        ("ls extra", "unexpected argument 'extra' (stator ls --help)"),
+        ("ls extra", "unexpected argument 'extra' (one session: stator show extra)"),
         ("log -n", "-n needs a value (for example: stator log "),
         ("why", "THING is missing (for example: stator why src/auth.py)"),
         ("log --full --full", "--full is given twice (give it once)"),
@@ -322,3 +322,85 @@ def test_an_error_says_no_path_into_a_programs_arguments(store, ask):
     answer = ask("budget", "fix-login", "0.0000001usd")
     assert answer.code == 2
     assert "$." not in answer.err
+
+
+# -- words that people try ------------------------------------------------------------------------
+
+
+def test_two_sessions_are_compared_as_they_are_now(two, ask):
+    assert (
+        ask("diff", "fix-login", "add-cart").out
+        == ask("diff", "fix-login:head", "add-cart:head").out
+    )
+
+
+def test_a_retry_is_compared_with_its_original_at_the_turn_that_it_tried_again(store, world, ask):
+    with world.open(store) as opened, opened.open("rename") as s:
+        with s.turn("rename it") as t:
+            t.decide("keep an alias", topic="names")
+        with s.retry("t1") as t:
+            t.decide("no alias", topic="names")
+            again = t.session.name
+    assert ask("diff", "rename", again).lines[2:] == ask("diff", "rename", "t1", "t1.2").lines[2:]
+    assert "keep an alias" in ask("diff", "rename", again).out
+
+
+def test_a_file_of_a_session_is_named_after_it(store, ask):
+    assert (
+        ask("files", "fix-login", "auth.py").out == ask("files", "auth.py", "-s", "fix-login").out
+    )
+    answer = ask("files", "fix-login", "t1", "auth.py")
+    assert answer.code == 2
+    assert "stator diff s_" in answer.err
+
+
+def test_a_topic_is_found_in_the_reasons_of_decisions_and_anywhere(two, world, ask):
+    with world.open(two) as opened, opened.open("cart", project="elsewhere") as s, s.turn("x") as t:
+        t.decide("round once", topic="rounding", why="each line drifts by some cents")
+    answer = ask("decisions", "cents")
+    assert answer.code == 3
+    assert "no decision in" in answer.err
+    assert "add --everywhere" in answer.err
+    assert "rounding: round once" in ask("decisions", "cents", "--everywhere").out
+    assert "rounding: round once" in ask("decisions", "drifts", "-s", "cart").out
+
+
+def test_a_part_of_a_name_begins_where_a_word_of_it_does(two, world, ask):
+    with world.open(two) as opened, opened.open("the fastest cart"):
+        pass
+    assert ask("show", "test").code == 3
+    assert ask("show", "fastest").lines[0].startswith("the fastest cart")
+
+
+def test_a_tag_of_another_session_is_named_with_it(two, ask):
+    ask("tag", "good", "fix-login:t1")
+    answer = ask("show", "good")
+    assert answer.code == 3
+    assert "fix-login has such a tag: s_" in answer.err
+
+
+def test_a_tag_that_moves_says_where_it_was(store, ask):
+    first = ask("tag", "good", "t1").out
+    assert "before" not in first
+    again = ask("tag", "good", "t2").out
+    assert f"it was at {first.split('→ ')[1].split(' of ')[0]} before" in again
+    assert "before" not in ask("tag", "good", "t2").out
+
+
+@pytest.mark.parametrize(("typed", "kind"), [("prompt", "turn"), ("answers", "entry")])
+def test_kinds_of_commits_are_asked_for_by_the_words_of_people(typed, kind, store, ask):
+    assert ask("log", "--kind", typed).out == ask("log", "--kind", kind).out
+
+
+@pytest.mark.parametrize(
+    ("typed", "right"),
+    [
+        ("ls fix-login", "stator show fix-login"),
+        ("ls --csv", "stator sql"),
+        ("state -c unverified", "stator state --project --collection unverified"),
+    ],
+)
+def test_what_another_command_answers_is_named(typed, right, store, ask):
+    answer = ask(*typed.split())
+    assert answer.code == 2
+    assert right in answer.err

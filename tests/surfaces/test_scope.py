@@ -152,7 +152,7 @@ def test_a_word_that_names_no_session_is_a_topic_of_decisions(sessions, ask):
     assert "keep the cart in JWT" in answer.out
     missing = ask("decisions", "weather")
     assert missing.code == 3
-    assert "no decision of this project is about it" in missing.err
+    assert "no decision in project shop is about 'weather'" in missing.err
 
 
 def test_a_call_is_shown_by_its_id_with_who_settled_it_and_how_they_knew(sessions, ask):

@@ -178,13 +178,12 @@ def _by_id(store: StorePort, session: str) -> SessionRow:
 def _partly_named(
     store: StorePort, text: str, project: str | None, trash: project_flags.Trash
 ) -> list[SessionRow]:
-    """Sessions whose names begin so, else those whose names hold the text: of the project, else any. Those that one
-    session was adopted for count once."""
-    asked = text.casefold()
+    """Sessions whose names begin so, else those with a word that does: of the project, else any. Those that one session
+    was adopted for count once."""
     named = {
         row.id: row
         for row in matching(store, SessionQuery(project=project))
-        if asked in row.record.name.casefold() and row.record.mode != "project" and row not in trash
+        if _has_word(row.record.name, text) and row.record.mode != "project" and row not in trash
     }
     begin = {id: row for id, row in named.items() if row.record.name.startswith(text)}
     found = [row for row in (begin or named).values() if not _is_part_of(row, named)]
@@ -192,6 +191,15 @@ def _partly_named(
         return _partly_named(store, text, None, trash)
     ends = {followed(store, row).id: row for row in found[:CANDIDATES]}
     return list(ends.values())
+
+
+def _has_word(name: str, text: str) -> bool:
+    """Whether a name has the text where a word begins: `test` is in `test-all` and `run tests`, not in `fastest`."""
+    name, text = name.casefold(), text.casefold()
+    at = name.find(text)
+    while at > 0 and text[:1].isalnum() and name[at - 1].isalnum():
+        at = name.find(text, at + 1)
+    return at >= 0
 
 
 def _is_part_of(row: SessionRow, others: Container[str]) -> bool:

@@ -213,7 +213,7 @@ KindOption = Annotated[
     Option(
         name="--kind",
         repeated=True,
-        help="Only commits of this kind. Can be repeated.",
+        help="Only commits of this kind: prompt, answer, call, outcome, decision, file, … Can be repeated.",
     ),
 ]
 FromRefOption = Annotated[
@@ -329,7 +329,9 @@ RecapArgument = Annotated[
 OutputOption = Annotated[
     str | None,
     Option(
-        name=["--output", "-o"], metavar="FILE", help="The file to write; default: NAME.stator."
+        name=["--output", "-o"],
+        metavar="FILE",
+        help="The file to write; default: its name or id, with .stator.",
     ),
 ]
 PageOption = Annotated[

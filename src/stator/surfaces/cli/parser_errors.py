@@ -45,6 +45,10 @@ OTHER_OPTIONS: dict[str, tuple[str, ...]] = {
 """Options that other programs have, and what says the same here, where a command takes that."""
 
 
+AS_TABLE = 'stator sql "SELECT * FROM sessions" --csv; stator sql lists what there is'
+"""What says the same as an option by which other programs print a table for programs."""
+LISTS = ("ls", "status", "top")
+"""Commands that list sessions and take no name of one."""
 ABOUT_ONE = ("why", "blame", "search")
 """Commands whose arguments say what is asked about, and not where."""
 SORTED = (
@@ -86,6 +90,8 @@ def _unknown(words: Sequence[str]) -> tuple[str, str]:
     name = option.partition("=")[0]
     if not name:
         return _unexpected("-", words)
+    if name in ("--csv", "--tsv", "--table"):
+        return f"stator {words[0]} has no option {name}", AS_TABLE
     if name in ("--sort", "--order", "--order-by"):
         return f"stator {words[0]} has no option {name}", SORTED
     if name in ("-s", "--session"):
@@ -108,6 +114,8 @@ def _unexpected(word: str, words: Sequence[str]) -> tuple[str, str]:
     option = f"--{word}"
     if option in known:
         return what, _instead(words, word, option, known)
+    if words[0] in LISTS and word != "-":
+        return what, f"one session: {shlex.join(['stator', 'show', word]):.{COMMAND_MAX}}"
     if "--session" not in known or word == "-":
         return what, ""
     if words[0] in ABOUT_ONE:  # what they ask about is an argument, and the session an option

@@ -104,23 +104,44 @@ def _asked(
     everywhere: bool,
 ) -> tuple[QuestionScope, str]:
     """Where to look, and for which topic: a word that names no session is a topic, if decisions here are about it."""
+    may_be_topic = len(what) == 1 and not is_place(what[0])
     try:
-        return scope_of(opened, what, session=session, project=project, everywhere=everywhere), ""
-    except NotFound as missing:
-        if len(what) != 1 or session is not None or is_place(what[0]):
+        if not (may_be_topic and (project or everywhere)):  # with these, a word names no session
+            named = scope_of(opened, what, session=session, project=project, everywhere=everywhere)
+            return named, ""
+    except NotFound:
+        if not may_be_topic:
             raise
-        scope = QuestionScope(opened)
-        if not _made(scope, None, 1, what[0]):
-            raise NotFound(
-                f"{missing.what}, and no decision of this project is about it", hint=missing.hint
-            ) from None
-        return scope, what[0]
+    topic, scope = (
+        what[0],
+        scope_of(opened, session=session, project=project, everywhere=everywhere),
+    )
+    if not _made(scope, None, 1, topic):
+        where = "any project" if scope.everywhere else scope.shown
+        missing = f"no decision in {where} is about {topic!r:.80}, and no session has that name"
+        raise NotFound(missing, hint=_elsewhere(scope, topic))
+    return scope, topic
+
+
+def _elsewhere(scope: QuestionScope, topic: str) -> str:
+    """Where there are decisions about a topic, if there are; else how to look further."""
+    for wider, how in scope.wider():
+        if _made(wider, None, 1, topic):
+            return f"there are some in {wider.shown}: {how}"
+    return "all of them: stator decisions; in everything that was recorded: stator search"
 
 
 def _is_asked(line: DecisionLine, standing: bool | None, topic: str) -> bool:
-    texts = () if line.erased is not None else (line.record.topic, line.record.what)
-    is_about = not topic or any(topic.casefold() in text.casefold() for text in texts)
+    is_about = not topic or topic.casefold() in _text(line).casefold()
     return is_about and (standing is None or line.stands is standing)
+
+
+def _text(line: DecisionLine) -> str:
+    """What a decision says: its topic, what was decided, over what and why."""
+    if line.erased is not None:
+        return ""
+    record = line.record
+    return "\n".join((record.topic, record.what, record.why, *record.over))
 
 
 def _made(

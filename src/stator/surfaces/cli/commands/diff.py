@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from stator.errors import BadPosition
+from stator.errors import Ambiguous, BadPosition, NotFound
 from stator.model.records.types import FileRecord
+from stator.model.sessions.lifecycle import lent_upto
 from stator.model.values.ids import short
 from stator.model.views.diff import Diff
 from stator.runtime.facade.view import SessionView
@@ -36,7 +37,8 @@ stator diff                        what the last turn changed
 stator diff t5                     what turn 5 changed
 stator diff t2..t3                 from the end of turn 2 to the end of turn 3
 stator diff t5 t5.2                compare two attempts at a turn: answers, decisions, calls
-stator diff fix-login:t5 other:head    between two sessions
+stator diff fix-login other-try    two sessions: at the turn that one of them tried again
+stator diff fix-login:t5 other:head    between two places in two sessions
 stator diff t4..t5 --patch         the changed lines of files, as git shows them
 stator diff fix-login src/auth.py    what a session changed in one file
 stator diff --json | jq .decisions
@@ -106,12 +108,40 @@ def _compared(
         return view, span, None
     view, span = opened.resolve(session, words[0])
     if span is None and session is None:  # the first word names the session of the others
+        if len(words) == 2 and (other := _session(opened, view, words[1])) is not None:
+            return _two_sessions(view, other)
         session, words = view.id, words[1:]
         view, span = opened.resolve(session, words[0])
     end = words[1] if len(words) > 1 else None
     if len(words) > 2 or (end is not None and (span is None or ".." in span or ".." in end)):
         raise BadPosition("diff takes one range, or two positions", hint="stator diff t4 t5")
     return view, span, end
+
+
+def _session(opened: OpenedStore, view: SessionView, word: str) -> SessionView | None:
+    """The other session that a word names; None if it is a place in this one, or nothing."""
+    try:
+        view.at(word.partition("..")[0])
+        return None
+    except (BadPosition, NotFound):
+        pass
+    try:
+        return opened.session(word)
+    except (Ambiguous, NotFound):
+        return None
+
+
+def _two_sessions(
+    view: SessionView, other: SessionView
+) -> tuple[SessionView, str | None, str | None]:
+    """Where two sessions are compared: at the turn that one tried again, if it did; else as they are now."""
+    for original, again in ((view, other), (other, view)):
+        parent, lineage = again.record.parent, again.record.lineage
+        if parent is not None and parent.kind == "retry" and parent.session == original.id:
+            own = (row.turn for row in again.turns() if row.first > lent_upto(lineage))
+            if turn := next(own, 0):
+                return view, f"{view.id}:t{turn}", f"{other.id}:t{turn}"
+    return view, f"{view.id}:head", f"{other.id}:head"
 
 
 def _tries(

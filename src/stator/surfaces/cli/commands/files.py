@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from shlex import quote
 from typing import TYPE_CHECKING
 
 from stator.errors import BadPosition, BadQuery, NotFound
@@ -49,6 +49,7 @@ stator files fix-login t2..t4      in the turns after t2, up to t4
 stator files --since yesterday     in turns that began since
 stator files --last 1              in the last turn of every session
 stator files src/auth.py           the turns that changed one file
+stator files fix-login auth.py     the same in one session
 stator files --reads --json | jq -r .path
 """
 LIMIT = 50
@@ -101,11 +102,13 @@ def files(
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         try:
             scope = scope_of(opened, what, session=session, project=project, everywhere=everywhere)
-        except (BadPosition, NotFound):
-            if len(what) != 1 or not may_be_file(what):
+        except (BadPosition, BadQuery, NotFound):
+            if not what or not may_be_file(what):
                 raise
-            scope = scope_of(opened, session=session, project=project, everywhere=everywhere)
-            return _one_file(screen, scope, what[0], most)
+            scope = scope_of(
+                opened, what[:-1], session=session, project=project, everywhere=everywhere
+            )
+            return _one_file(screen, scope, what[-1], most)
         floor = parse_since(since, opened.now) if since is not None else 0
         if floor and (last is not None or scope.span is not None):
             raise BadQuery("--since goes without --last, a turn or a range")
@@ -146,6 +149,9 @@ def files(
 
 def _one_file(screen: Screen, scope: QuestionScope, path: str, most: int) -> int:
     """The turns that changed a file, or the files whose paths end so, the newest first."""
+    if scope.view is not None and scope.span is not None:
+        one = shlex.join(["stator", "diff", f"{short(scope.view.id)}:{scope.span}", path])
+        raise BadQuery(f"{path!r:.60} and {scope.span!r:.60} are both named", hint=one)
     found = _turns_of(scope, path, most + 1)
     if screen.json:
         for change in found[:most]:
@@ -154,7 +160,7 @@ def _one_file(screen: Screen, scope: QuestionScope, path: str, most: int) -> int
         scope.head(screen, f"changes of {path}")
         _show(screen, found[:most], {}, scope.opened.names())
         screen.line()
-        screen.line(Line(f"the reasons: stator why {quote(path)}", "dim"))
+        screen.line(Line(f"the reasons: stator why {shlex.quote(path)}", "dim"))
     if len(found) > most:
         report_cut(screen, most, "turns", f"-n {most * 2}", asked=True)
     if not found:

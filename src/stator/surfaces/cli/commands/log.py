@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from stator.errors import BadQuery
 from stator.model.log.commit import Commit, Large
 from stator.model.log.query import CallQuery, CallRow, check_limit
-from stator.model.records.tables import KINDS, QUIET
+from stator.model.records.tables import QUIET
 from stator.model.records.types import FileRecord
 from stator.model.values.ids import short
 from stator.model.views.unplaced import Unplaced
@@ -27,6 +27,7 @@ from stator.surfaces.cli.parts.open_store import (
     title,
 )
 from stator.surfaces.cli.parts.page_addresses import print_addresses
+from stator.surfaces.cli.parts.question.typed_kind import typed_kinds
 from stator.surfaces.cli.render import record_line, unplaced_items, wire
 from stator.surfaces.cli.render.detail import contents
 from stator.surfaces.cli.render.lines import Line, cells
@@ -109,7 +110,7 @@ def log(
     reverse
         Show the oldest first.
     """
-    kinds = _kinds(kind or [])
+    kinds = frozenset(typed_kinds(kind or []))
     if limit is not None:
         check_limit(limit)
     with (
@@ -396,13 +397,6 @@ def _new_unplaced(screen: Screen, found: list[Unplaced]) -> None:
         screen.item({"unplaced": unplaced_items.all_as_json(found)})
     else:
         screen.lines(unplaced_items.lines(found))
-
-
-def _kinds(given: list[str]) -> frozenset[str]:
-    for name in given:
-        if name not in KINDS:
-            raise BadQuery(f"unknown commit kind {name!r:.40}", hint=", ".join(sorted(KINDS)))
-    return frozenset(given)
 
 
 def _matching(

@@ -14,6 +14,7 @@ from stator.runtime.views.last_acts import acted
 from stator.runtime.views.search import Hit, Spread, search_counted
 from stator.surfaces.cli.parts.open_store import open_to_read
 from stator.surfaces.cli.parts.question.question_scope import QuestionScope, scope_of
+from stator.surfaces.cli.parts.question.typed_kind import typed_kinds
 from stator.surfaces.cli.render import documents
 from stator.surfaces.cli.render.lines import Line, widest
 from stator.surfaces.cli.render.progress import delayed_bar
@@ -110,6 +111,7 @@ def search(
     asked = " ".join([*map(_as_term, words or ()), *map(_as_excluded_term, not_ or ())])
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         scope = scope_of(opened, session=session, project=project, everywhere=everywhere)
+        kinds = typed_kinds(kind or ())
         first = 0 if since is None else parse_since(since, opened.now)
         last = 0 if until is None else _until(until, opened.now)
 
@@ -117,7 +119,7 @@ def search(
             return {
                 "project": None if scope.view is not None else scope.project,
                 "session": None if scope.view is None else scope.view.id,
-                "agent": agent, "tool": tool, "path": path, "kinds": kind or (),
+                "agent": agent, "tool": tool, "path": path, "kinds": kinds,
                 "since": first, "until": last,
             }  # fmt: skip
 

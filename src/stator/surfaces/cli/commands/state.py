@@ -73,6 +73,11 @@ def state(
         return _of_project(
             collection or [], store, user=user, limit=limit, json=json, pager=not no_pager
         )
+    if UNVERIFIED in (collection or []):
+        raise BadQuery(
+            f"{UNVERIFIED} is a question about the project",
+            hint=f"stator state --project --collection {UNVERIFIED}",
+        )
     names = _known(collection or [])
     if limit is not None:
         raise BadQuery("-n needs --project or --user")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stator.errors import BadPosition
+from stator.model.records.types import TagRecord
 from stator.model.values.ids import short
 from stator.model.values.position import check_tag
 from stator.surfaces.cli.parts.open_store import open_to_write
@@ -12,12 +13,13 @@ from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
+    from stator.runtime.facade.view import SessionView
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, SessionOption, StoreOption
 
 EXAMPLES = """
 stator tag release                 the head of the last session
 stator tag before-refactor t3      the end of turn 3
-stator tag good fix-login:@42      then: stator diff good..head
+stator tag good fix-login:@42      then: stator diff fix-login good..head
 """
 
 
@@ -46,11 +48,21 @@ def tag(
         point = view.at(ref or "head")
         if point.session != view.id:
             raise BadPosition("a tag cannot name a position of another session")
+        before = _where(view, name)
         opened.store.contribute(view.id).tag(name, f"@{point.seq}")
         if json:
             found = {"name": name, "session": view.id, "seq": point.seq}
             screen.document("stator.tag/1", found)
         else:
             line = Line(name, "bold").add(f" → @{point.seq} of {view.name} ")
-            screen.line(line.add(short(view.id), "id"))
+            line.add(short(view.id), "id")
+            moved = f" · it was at @{before} before" if before not in (0, point.seq) else ""
+            screen.line(line.add(moved, "dim"))
     return 0
+
+
+def _where(view: SessionView, name: str) -> int:
+    """Where a tag of a session is; 0 if it has none of that name."""
+    tags = (entry.record for entry in view.entries("tags"))
+    found = (one.seq for one in tags if isinstance(one, TagRecord) and one.name == name)
+    return next(found, 0)

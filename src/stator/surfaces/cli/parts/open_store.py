@@ -178,8 +178,16 @@ class OpenedStore(msgspec.Struct, frozen=True):
                 raise
             except NotFound as missing:
                 if not is_place(text):
-                    error.hint = missing.hint
+                    error.hint = self._tagged(text) or missing.hint
                 raise error from None
+
+    def _tagged(self, tag: str) -> str:
+        """Which other session of the project has a tag of that name; empty if none has."""
+        touches = self.store.as_read.touches("tags", tag, project=self.project or None, limit=1)
+        if not touches or touches[0].dropped:
+            return ""
+        found = touches[0].session
+        return f"{self.names()[found]} has such a tag: {short(found)}:{tag}"
 
     def _optional(self, session: str | None) -> tuple[SessionView, str | None]:
         """What an option names: a session, or `SESSION:t5`."""
