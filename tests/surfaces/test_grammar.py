@@ -404,3 +404,68 @@ def test_what_another_command_answers_is_named(typed, right, store, ask):
     answer = ask(*typed.split())
     assert answer.code == 2
     assert right in answer.err
+
+
+@pytest.mark.parametrize(
+    ("typed", "right"),
+    [
+        ("why money fix-login", "stator why money -s fix-login"),
+        ("why fix-login auth.py", "stator why auth.py -s fix-login"),
+        ("tag here fix-login t1", "stator tag here fix-login:t1"),
+        ("erase fix-login @6", "stator erase fix-login:@6"),
+        ("rm fix-login", "stator erase --everything -s fix-login"),
+        ("log -5", "-n 5"),
+        ("hold -s fix-login", "stator hold fix-login"),
+        ("-v", "stator --version"),
+    ],
+)
+def test_the_command_that_is_right_names_what_was_typed_in_its_place(typed, right, store, ask):
+    answer = ask(*typed.split())
+    assert answer.code == 2
+    assert right in answer.err
+
+
+def test_an_option_that_takes_a_value_is_no_slip_for_one_that_does_not(store, ask):
+    assert "did you mean" not in ask("log", "--reason", "x").err
+
+
+def test_a_search_of_a_turn_finds_only_what_is_in_it(store, ask):
+    def turns(*words):
+        return [json.loads(line)["turn"] for line in ask("search", *words, "--json").lines]
+
+    whole = turns("auth*", "-s", "fix-login")
+    assert len(set(whole)) > 1
+    assert turns("auth*", "-s", "fix-login:t2") == [turn for turn in whole if turn == 2]
+
+
+@pytest.mark.parametrize("command", ["why auth", "blame auth.py"])
+def test_a_question_about_a_whole_session_refuses_a_part_of_one(command, store, ask):
+    answer = ask(*command.split(), "-s", "fix-login:t1")
+    assert answer.code == 2
+    assert "name only the session" in answer.err
+
+
+@pytest.mark.parametrize("command", ["log", "files", "calls", "decisions", "evicted"])
+def test_a_range_that_ends_before_it_begins_is_a_mistake(command, store, ask):
+    answer = ask(command, "fix-login", "t2..t1")
+    assert answer.code == 2
+    assert "t1..t2" in answer.err
+
+
+def test_up_to_the_head_is_the_whole_session(store, ask):
+    assert ask("decisions", "fix-login", "head").out == ask("decisions", "fix-login").out
+
+
+def test_a_cut_that_was_asked_for_is_said_beside_the_json(store, ask):
+    answer = ask("calls", "--json", "-n", "1")
+    assert len(answer.lines) == 1
+    assert "-n 2" in answer.err
+    assert ask("calls", "--json", "-n", "100").err == ""
+
+
+def test_a_key_is_written_as_briefs_write_it_or_as_lists_do(store, ask):
+    assert (
+        ask("erase", "--record", "decision:auth").out
+        == ask("erase", "--record", "decisions:auth").out
+    )
+    assert ask("forget", "decision:auth").code == 0

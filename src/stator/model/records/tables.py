@@ -119,6 +119,12 @@ def key_of(collection: Collection, record: Record, record_id: str) -> str:
     return "\n".join([str(getattr(record, name)) for name in collection.key])
 
 
+def collection_named(word: str) -> str:
+    """The collection that a key begins with: its name, or that of one of its records, as briefs and recall write it."""
+    prefixes = {row.recall.prefix: name for name, row in COLLECTIONS.items() if row.recall}
+    return word if word in COLLECTIONS else prefixes.get(word, word)
+
+
 def recall_key(collection: str, record: Record, record_id: str) -> str:
     """The key a record is evicted and recalled by; "" if it has none (it was erased)."""
     recall = COLLECTIONS[collection].recall

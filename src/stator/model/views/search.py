@@ -62,6 +62,15 @@ class Stretch(msgspec.Struct, frozen=True):
     upto: int = 0
 
 
+def within(stretches: Iterable[Stretch], after: int, upto: int | None) -> Iterator[Stretch]:
+    """What of some stretches is after a seq and up to another; None: to the end."""
+    for one in stretches:
+        first = max(one.after, after)
+        last = min((end for end in (one.upto, upto) if end), default=0)
+        if not last or first < last:
+            yield Stretch(one.session, first, last)
+
+
 class SearchQuery(msgspec.Struct, frozen=True, kw_only=True):
     """What is looked for; every filter given must hold, and of kinds and stretches any."""
 

@@ -16,6 +16,7 @@ from stator.errors import InvalidInput, NotFound, NotProven
 from stator.model.calls.sources import hosts
 from stator.model.calls.web_calls import fetched_hosts
 from stator.model.log.commit import Change, Commit, Draft, Provenance, Upsert
+from stator.model.records.tables import collection_named
 from stator.model.records.types import (
     CandidateRecord,
     DeadEndRecord,
@@ -149,7 +150,9 @@ def _is_named(entry: StateEntry, ref: str) -> bool:
     """Whether a person means an entry: by its key, the name in it, or the end of its commit's id."""
     last = entry.key.rpartition("\n")[2]
     ends = len(ref) >= 4 and entry.commit.endswith(ref.removeprefix("k_"))
-    return ref in (entry.key, last, f"{entry.collection}:{last}") or ends
+    collection, _, name = ref.partition(":")
+    of_collection = collection_named(collection) == entry.collection and name == last
+    return ref in (entry.key, last) or of_collection or ends
 
 
 def forget(

@@ -82,6 +82,9 @@ def seqs_of(store: StorePort, session: str, span: str | None) -> tuple[int, int 
             f"{span!r:.60} begins in one session and ends in another",
             hint="stator diff compares two sessions",
         )
+    if first.seq > last.seq:
+        begin, _, end = span.partition("..")
+        raise BadPosition(f"{span!r:.60} ends before it begins", hint=f"{end}..{begin}")
     return first.seq, last.seq
 
 

@@ -107,7 +107,7 @@ def find_session(
         )
     if len(rows) > 1:
         raise Ambiguous(
-            f"{len(rows)} sessions match {text!r:.80}",
+            f"{len(rows)}{' or more' * (len(rows) == CANDIDATES)} sessions match {text!r:.80}",
             candidates=[f"{row.id} {row.record.project}: {row.record.name}" for row in rows],
             hint="give more of the name, or an id: " + ", ".join(map(_id_and_name, rows)),
         )

@@ -28,6 +28,7 @@ from stator.model.log.query import GONE, PAGE_MAX, SessionRow, check_limit, read
 from stator.model.log.rewinds import rewind_of, stands, visible
 from stator.model.records.tables import KINDS
 from stator.model.sessions.lifecycle import lent_upto
+from stator.model.values.ids import is_id
 from stator.model.views.search import (
     Advance,
     Mark,
@@ -39,12 +40,14 @@ from stator.model.views.search import (
     parse,
     path_words,
     snippet,
+    within,
 )
 from stator.model.views.search_text import document, said_in
 from stator.runtime.base.context import Context
 from stator.runtime.base.pages import commits
 from stator.runtime.base.project_flags import TRASH, marked
 from stator.runtime.views import reflog
+from stator.runtime.views.ranges import seqs_of
 from stator.runtime.views.refs import find_session
 from stator.store.port import Index, IndexLost, StorePort
 
@@ -230,10 +233,15 @@ def _kinds(given: Sequence[str]) -> tuple[str, ...]:
 
 
 def _stretches(store: StorePort, context: Context, name: str) -> tuple[Stretch, ...]:
-    """A session's log: its own commits, and those of its lineage where they are."""
-    row = find_session(store, name, project=context.project or None)
+    """A session's log: its own commits, and those of its lineage where they are; of its id with `:t5` or `:t4..t5`,
+    only that part."""
+    id, _, span = name.partition(":")
+    if not is_id(id, "session"):
+        id, span = name, ""
+    row = find_session(store, id, project=context.project or None)
     lent = [Stretch(part.session, part.after, part.upto) for part in row.record.lineage]
-    return (*lent, Stretch(row.id, lent_upto(row.record.lineage)))
+    whole = [*lent, Stretch(row.id, lent_upto(row.record.lineage))]
+    return tuple(within(whole, *seqs_of(store, row.id, span)) if span else whole)
 
 
 # -- finding --------------------------------------------------------------------------------------

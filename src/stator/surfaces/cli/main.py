@@ -182,6 +182,8 @@ def _after_command(words: list[str]) -> str:
     import shlex
     from difflib import get_close_matches
 
+    if words[0] == "-v":
+        return "did you mean: stator --version"
     if near := get_close_matches(words[0], ("--version", "--help"), n=1, cutoff=0.7):
         return f"did you mean: stator {near[0]}"
     place = next((n for n, word in enumerate(words) if word in registry.COMMANDS), None)

@@ -19,10 +19,12 @@ from cyclopts.exceptions import (
 from stator.errors import BadQuery
 from stator.surfaces.cli.commands import examples, load
 from stator.surfaces.cli.options import Option, hints
+from stator.surfaces.cli.parts.open_store import is_place
+from stator.surfaces.cli.parts.question.typed_file import may_be_file
 from stator.surfaces.cli.plain_words import Signature
 
 WORD_MAX, COMMAND_MAX = 60, 200
-NEAR = 0.7
+NEAR = 0.75
 """How much alike two options are for the one to be a slip for the other."""
 OTHER_OPTIONS: dict[str, tuple[str, ...]] = {
     "--today": ("--since", "today"),
@@ -37,6 +39,7 @@ OTHER_OPTIONS: dict[str, tuple[str, ...]] = {
     "--verbose": ("--full",),
     "-v": ("--full",),
     "-y": ("--yes",),
+    "--force": ("--yes",),
     "--max": ("--limit",),
     "--reason": ("--why",),
     "-m": ("--why",),
@@ -90,22 +93,30 @@ def _unknown(words: Sequence[str]) -> tuple[str, str]:
     name = option.partition("=")[0]
     if not name:
         return _unexpected("-", words)
+    if name[1:].isdigit() and "-n" in known:
+        others = [f"-n {name[1:]}" if one == option else shlex.quote(one) for one in words]
+        return f"stator {words[0]} has no option {name}", f"did you mean: stator {' '.join(others)}"
     if name in ("--csv", "--tsv", "--table"):
         return f"stator {words[0]} has no option {name}", AS_TABLE
     if name in ("--sort", "--order", "--order-by"):
         return f"stator {words[0]} has no option {name}", SORTED
     if name in ("-s", "--session"):
         value = option.partition("=")[2] or words[words.index(option) + 1 :][:1]
-        one = "".join(value) or "SESSION"
-        what = f"stator {words[0]} is about the project, and has no option {name}"
-        takes_names = Signature(load(words[0])).rest is not None
-        return (
-            what,
-            f"one session: {shlex.join(['stator', words[0] if takes_names else 'show', one])}",
-        )
+        return _without_session(words[0], name, "".join(value) or "SESSION")
     return f"stator {words[0]} has no option {name:.{WORD_MAX}}", _instead(
         words, option, name, known
     )
+
+
+def _without_session(command: str, option: str, named: str) -> tuple[str, str]:
+    """What to type where a command has no option that names a session."""
+    takes = Signature(load(command))
+    if any(one.name in ("session", "sessions") for one in (*takes.arguments, takes.rest) if one):
+        what = f"stator {command} takes the session as an argument, not by {option}"
+        return what, shlex.join(["stator", command, named])
+    what = f"stator {command} is about the project, and has no option {option}"
+    about_one = command if takes.rest is not None else "show"
+    return what, f"one session: {shlex.join(['stator', about_one, named])}"
 
 
 def _unexpected(word: str, words: Sequence[str]) -> tuple[str, str]:
@@ -118,13 +129,25 @@ def _unexpected(word: str, words: Sequence[str]) -> tuple[str, str]:
         return what, f"one session: {shlex.join(['stator', 'show', word]):.{COMMAND_MAX}}"
     if "--session" not in known or word == "-":
         return what, ""
+    others = [one for one in words[1:] if not one.startswith("-") and one != word]
+    if others and is_place(word) and not is_place(others[-1]):  # SESSION t5 where one word is taken
+        rest = [one for one in words[1:] if one not in (word, others[-1])]
+        line = shlex.join(["stator", words[0], *rest, f"{others[-1]}:{word}"])
+        return what, f"did you mean: {line:.{COMMAND_MAX}}"
     if words[0] in ABOUT_ONE:  # what they ask about is an argument, and the session an option
-        others = [one for one in words[1:] if not one.startswith("-") and one != word]
-        named, thing = (others[0], word) if others else (word, "")
+        named, thing = _session_and_thing(others, word)
         line = shlex.join(["stator", words[0], *filter(None, [thing]), "-s", named])
     else:
         line = shlex.join(["stator", words[0], "-s", word])
     return what, f"in one session: {line:.{COMMAND_MAX}}"
+
+
+def _session_and_thing(others: Sequence[str], word: str) -> tuple[str, str]:
+    """Which of two words is the session: not the one that is a file; what is asked about comes first."""
+    if not others:
+        return word, ""
+    first = others[0]
+    return (first, word) if may_be_file([word]) and not may_be_file([first]) else (word, first)
 
 
 def _instead(words: Sequence[str], word: str, name: str, known: Iterable[str]) -> str:

@@ -71,6 +71,7 @@ def blame(
     path, wanted = with_lines(file)
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         scope = scope_of(opened, session=session, project=project, everywhere=everywhere)
+        scope.expect_whole()
         found = _asked(scope, path)
         if found is None:
             what = f"{path} is not on disk, and nothing is recorded about it"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from stator.errors import InvalidInput
+from stator.model.records.tables import collection_named
 from stator.model.values.ids import short
 from stator.runtime.retention import erase as erasing
 from stator.runtime.retention.erase import Erasing, ErasureResult
@@ -134,7 +135,7 @@ def _plan(
         collection, colon, key = record.partition(":")
         if not colon:
             raise InvalidInput("--record takes COLLECTION:KEY", hint="for example facts:phone")
-        return erasing.of_record(port, view.id, collection, key)
+        return erasing.of_record(port, view.id, collection_named(collection), key)
     if path is not None:
         return erasing.of_path(port, view.id, path)
     return erasing.of_session(port, view.id)

@@ -118,7 +118,7 @@ def search(
         def chosen(scope: QuestionScope) -> dict[str, Any]:
             return {
                 "project": None if scope.view is not None else scope.project,
-                "session": None if scope.view is None else scope.view.id,
+                "session": _searched(scope),
                 "agent": agent, "tool": tool, "path": path, "kinds": kinds,
                 "since": first, "until": last,
             }  # fmt: skip
@@ -148,6 +148,13 @@ def search(
         if not found:
             return _report_nothing(scope, asked, find)
     return 0
+
+
+def _searched(scope: QuestionScope) -> str | None:
+    """The session that is searched, or the part of it; None for several."""
+    if scope.view is None:
+        return None
+    return f"{scope.view.id}:{scope.span}" if scope.span else scope.view.id
 
 
 def _report_nothing(
@@ -200,6 +207,8 @@ def _show(
             screen.item(documents.hit(hit))
         if whole is not None and not asked:
             screen.item({"cut": _cut_json(scope.opened.store, whole, wanted)})
+        elif whole is not None:
+            note(f"… more matches than {wanted:,}: {_all(whole, wanted)}")
         return
     sessions = len(whole.sessions if whole else {hit.session for hit in shown})
     matches = whole.matches if whole else len(shown)

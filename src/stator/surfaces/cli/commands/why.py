@@ -101,6 +101,7 @@ def why(
     thing = thing.removeprefix("entry:") if named else thing
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         scope = scope_of(opened, session=session, project=project, everywhere=everywhere)
+        scope.expect_whole()
         found = _asked(scope, thing, most, hunks=patch)
         if web:
             print_addresses(screen, of_reasons(found.answers))

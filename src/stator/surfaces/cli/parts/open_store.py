@@ -164,6 +164,8 @@ class OpenedStore(msgspec.Struct, frozen=True):
             return self._optional(session)
         if text.endswith(":"):
             return self.session(text[:-1]), None
+        if text[:1] == "-" and text[1:].isdigit():
+            raise BadQuery(f"{text!r:.20} names nothing", hint=f"-n {text[1:]} shows so many")
         if text.startswith(CALL) and (found := self._call(text)) is not None:
             return found
         try:

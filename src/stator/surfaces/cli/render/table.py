@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from stator.surfaces.cli.render.lines import Line, cells
+from stator.surfaces.cli.render.screen import note
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.render.screen import Screen
@@ -140,10 +141,12 @@ def _fitted(cell: Line, column: Column, width: int) -> Line:
 
 
 def report_cut(screen: Screen, shown: int, what: str, more: str, *, asked: bool) -> None:
-    """Say that there is more than is shown, and how to see it. In JSON that is a last item of its own, unless the
-    number was asked for."""
+    """Say that there is more than is shown, and how to see it. In JSON that is a last item of its own, or, where the
+    number was asked for, a line on stderr."""
     if not screen.json:
         these = f"these {shown:,}" if shown > 1 else "this one"
         screen.line(Line(f"… more {what} than {these}: {more}", "dim"))
-    elif not asked:
+    elif asked:
+        note(f"… more {what} than {shown:,}: {more}")
+    else:
         screen.item({"cut": {"shown": shown, "what": what, "more": more}})

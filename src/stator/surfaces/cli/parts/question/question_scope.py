@@ -90,6 +90,14 @@ class QuestionScope(msgspec.Struct, frozen=True):
             and row not in trash
         )
 
+    def expect_whole(self) -> None:
+        """Refuse a part of a session, for a question that looks at all of one."""
+        if self.view is not None and self.span is not None:
+            raise BadQuery(
+                f"{self.span!r:.60} is a part of a session; this looks at all of it",
+                hint=f"name only the session: -s {short(self.view.id)}",
+            )
+
     def head(self, screen: Screen, what: str, day: str = "") -> None:
         """Print what is answered and where it was looked for; with the day, if all of it is of one."""
         if self.view is not None:
@@ -129,11 +137,11 @@ def scope_of(
     project: bool = False,
     everywhere: bool,
 ) -> QuestionScope:
-    """Where a question looks that was asked with these words and options."""
+    """Where a question looks that was asked with these words and options. Up to the head is the whole session."""
     named = bool(words) or session is not None
     if named + project + everywhere > 1:
         raise BadQuery("name a session, --project or --everywhere, not two of them")
     if not named:
         return QuestionScope(opened, everywhere=everywhere)
     view, span = opened.named(words, session)
-    return QuestionScope(opened, view, span)
+    return QuestionScope(opened, view, None if span == "head" else span)
