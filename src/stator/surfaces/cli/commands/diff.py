@@ -21,6 +21,7 @@ from stator.surfaces.cli.render.turns.subject import base_of
 
 if TYPE_CHECKING:
     from stator.model.views.compare import Comparison
+    from stator.model.views.patch import FilePatch
     from stator.surfaces.cli.options import (
         ComparedArgument,
         FullFlag,
@@ -159,8 +160,22 @@ def _patch(
     if not found:
         none = f"{file} did not change" if file else "no file changed"
         return opened.report_empty(f"{none} in this range")
-    patches.show(screen, found)
+    patches.show(screen, found, _lacking(opened, view, start, end, found))
     return 0
+
+
+def _lacking(
+    opened: OpenedStore,
+    view: SessionView,
+    start: str | None,
+    end: str | None,
+    found: list[FilePatch],
+) -> list[str]:
+    """What is to be known of files whose contents were not recorded; of two sessions no calls are named."""
+    from stator.surfaces.cli.parts.unrecorded_contents import comments
+
+    span = f"{start}..{end}" if end is not None else start or "t-1"
+    return list(comments(opened.store.as_read, view, span if ":" not in span else "", found))
 
 
 def _place(text: str) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from shlex import quote
 from typing import TYPE_CHECKING
 
 from stator.errors import BadPosition, BadQuery, NotFound
+from stator.model.exchange.kept_contents import UNRECORDED
 from stator.model.log.query import check_limit
 from stator.model.values.ids import short
 from stator.model.values.paths import outside
@@ -27,6 +28,7 @@ from stator.surfaces.cli.render.times import parse_since
 from stator.surfaces.cli.render.turns.subject import base_of, net, relative
 
 if TYPE_CHECKING:
+    from stator.model.views.patch import FilePatch
     from stator.runtime.facade.view import SessionView
     from stator.surfaces.cli.options import (
         EverywhereFlag,
@@ -126,8 +128,10 @@ def files(
             scope.head(screen, when)
             edits = sum(change.edits for change in found)
             is_counted = last is None and not floor and edits <= COUNTED_EDITS
-            lines = _net_lines(scope) if is_counted else {}
-            _show(screen, shown, lines, opened.names() if scope.view is None else None)
+            changed = _patches(scope) if is_counted else []
+            names = opened.names() if scope.view is None else None
+            _show(screen, shown, _net_lines(changed), names)
+            screen.lines(_uncounted(scope, changed))
             if scope.view is not None and edits > COUNTED_EDITS:
                 few = f"lines are counted up to {COUNTED_EDITS} edits: name a turn"
                 screen.line(Line(few, "dim"))
@@ -218,16 +222,32 @@ def _touched(
     return found
 
 
-def _net_lines(scope: QuestionScope) -> dict[tuple[str, str], str]:
-    """By how many lines each file is different in the end, by root and path, in one session."""
+def _patches(scope: QuestionScope) -> list[FilePatch]:
+    """How each file is different in the end, in one session."""
     if scope.view is None:
-        return {}
-    changed = scope.view.patch(*([scope.span] if scope.span is not None else ["t0", "head"]))
+        return []
+    return scope.view.patch(*([scope.span] if scope.span is not None else ["t0", "head"]))
+
+
+def _net_lines(changed: Sequence[FilePatch]) -> dict[tuple[str, str], str]:
+    """By how many lines each file is different in the end, by root and path."""
     return {
         (one.root, one.path): net(one.added, one.removed)
         for one in changed
         if one.added or one.removed
     }
+
+
+def _uncounted(scope: QuestionScope, changed: Sequence[FilePatch]) -> Iterator[Line]:
+    """Of which files no lines are counted, because their contents were not recorded."""
+    lacking = sum(one.reason == UNRECORDED for one in changed)
+    if lacking and scope.view is not None:
+        from stator.surfaces.cli.parts.unrecorded_contents import remedy
+
+        which = "" if lacking == len(changed) else f" of {count(lacking, 'file')}"
+        why = f"lines{which} are not counted: contents were not recorded"
+        yield Line()
+        yield from (Line(told, "dim") for told in (why, remedy(scope.view)) if told)
 
 
 def _show(

@@ -17,6 +17,7 @@ from stator.surfaces.cli.parts.output.tell_doubt import tell_of
 from stator.surfaces.cli.parts.page_addresses import of_reasons, print_addresses
 from stator.surfaces.cli.parts.question.question_scope import QuestionScope, scope_of
 from stator.surfaces.cli.parts.question.typed_path import recorded_places
+from stator.surfaces.cli.parts.unrecorded_contents import ARGUMENTS, FROM_NOW_ON
 from stator.surfaces.cli.render import documents, record_line
 from stator.surfaces.cli.render.differences.patch import coloured
 from stator.surfaces.cli.render.lines import Line, fit
@@ -163,6 +164,7 @@ def _show(screen: Screen, answer: WhyAnswer, looked: Looked) -> None:
     if answer.lines:
         screen.line()
         screen.lines(_source_lines(answer))
+        screen.lines(_unsure(answer))
     shown = [turn for turn in answer.turns if any(reason.kind != "read" for reason in turn.reasons)]
     for turn in shown:
         screen.line()
@@ -186,6 +188,23 @@ def _source_lines(answer: WhyAnswer) -> Iterator[Line]:
         yield shown.add(line.text)
 
 
+def _is_unsure(answer: WhyAnswer) -> bool:
+    """Whether the write that some of the lines come from is not known."""
+    return any(line.source == "unknown" for line in answer.lines)
+
+
+def _unsure(answer: WhyAnswer) -> Iterator[Line]:
+    """Why it is not known which write the lines come from, and where else to look."""
+    if not _is_unsure(answer):
+        return
+    yield Line("not known which edit: the contents of each were not recorded", "dim")
+    yield Line(f"{FROM_NOW_ON}, of what a program's tools write", "dim")
+    calls = [one for one in answer if one.kind == "call" and one.effect != "read"]
+    if calls:
+        newest = max(calls, key=lambda one: one.at)
+        yield Line(f"{ARGUMENTS}stator show {short(newest.session)}:@{newest.seq}", "dim")
+
+
 def _indented(turn: WhyTurn) -> Iterator[Line]:
     """What a turn changed in the file."""
     for line in coloured(turn.patches):
@@ -203,7 +222,8 @@ def _heading(answer: WhyAnswer, looked: Looked) -> Line:
         edits = f"{count(answer.changes, 'edit')}{more}"
         changed = f"{count(answer.sessions, 'session')} changed it, {edits}"
         if answer.lines:
-            changed = f"from {edits} in {count(answer.sessions, 'session')}"
+            where = f"{edits} in {count(answer.sessions, 'session')}"
+            changed = f"from one of {where}" if _is_unsure(answer) else f"from {where}"
         line.add(f" · {changed if answer.changes else 'no recorded change'}")
         line.add(f" · read {count(answer.reads, 'time')}" if answer.reads else "", "dim")
     elif answer.kind not in ("call", "commit", "revision"):
