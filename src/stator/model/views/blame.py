@@ -46,12 +46,6 @@ class FileEvent(msgspec.Struct, frozen=True, kw_only=True):
     """The digest of the file before it, where that is recorded."""
     left: str = ""
     """The digest of the file after it, where that is recorded."""
-    turn: tuple[str, int] = ("", 0)
-    """The session and the turn that it belongs to."""
-    found: str = ""
-    """The digest of the file before it, where that is recorded."""
-    left: str = ""
-    """The digest of the file after it, where that is recorded."""
 
 
 class BlamedText(msgspec.Struct, frozen=True):

@@ -76,7 +76,7 @@ def file_answer(
             found = _with_trust(reading, found, changed)
             found += _around(reading, session, turn, changed, found[0].path or path)
             found += _led_to(reading, session, changed, {r.path for r in found if r.path})
-        turns.append(reading.group(session, turn, found))
+        turns.append(reading.group(session, turn, found, "edit"))
     turns.sort(key=lambda each: each.at, reverse=True)
     for place, each in enumerate(turns):
         if hunks or place < COUNTED_TURNS:

@@ -113,14 +113,17 @@ class Lookup:
             )
         return self._prompts[session, turn]
 
-    def group(self, session: str, turn: int, reasons: Sequence[Reason]) -> WhyTurn:
-        """Reasons of one turn, under its prompt, in the order they happened."""
+    def group(self, session: str, turn: int, reasons: Sequence[Reason], about: str = "") -> WhyTurn:
+        """Reasons of one turn, under its prompt, in the order they happened. The time is that of the last one of the
+        kind that it is `about`, else of the last one that is no revision."""
         row, prompt = self.row(session), self.prompt(session, turn)
+        meant = [each for each in reasons if each.kind == about]
+        meant = meant or [each for each in reasons if each.kind != "revision"] or [*reasons]
         return WhyTurn(
             session=session,
             name="" if row is None else row.record.name,
             turn=turn,
-            at=max(each.at for each in [r for r in reasons if r.kind != "revision"] or reasons),
+            at=max(each.at for each in meant),
             asked="" if prompt is None else words_of(prompt, "input"),
             reasons=sorted(reasons, key=lambda reason: reason.seq),
             times_known=row is None or row.has_times,
