@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -92,8 +93,8 @@ def diff(
         if found.of("files") and len(found.calls) > CALLS_COUNTED:
             few = f"lines of files are counted up to {CALLS_COUNTED} calls: name a turn, or add -p"
             screen.line(Line(few, "dim"))
-        if screen.is_terminal and found.of("files"):
-            words = " ".join(["stator diff", *what, *(["-s", session] if session else []), "-p"])
+        if found.of("files"):
+            words = shlex.join(["stator diff", *what, *(["-s", session] if session else []), "-p"])
             screen.line(Line(f"the lines: {words}", "dim"))
     return 0
 
