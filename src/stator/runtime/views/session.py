@@ -69,6 +69,9 @@ class DecisionLine(msgspec.Struct, frozen=True, kw_only=True):
     session: str = ""
     erased: int | None = None
     """The seq of the commit that erased it; None if it was not erased. What is erased is not current."""
+    left_out: str = ""
+    """Why it does not count for the project, where that was asked: `in a retry that was not adopted`. Then it is not
+    current."""
 
     @property
     def recorded(self) -> DecisionRecord | ErasedRecord:

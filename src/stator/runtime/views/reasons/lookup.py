@@ -16,6 +16,7 @@ from stator.model.views.why import Ground, Reason, WhyTurn, call_reason, words_o
 from stator.runtime.base.pages import commit_at
 from stator.runtime.base.project_flags import Trash
 from stator.runtime.views.derivation import WEB, judge_of, origin_of, reach
+from stator.runtime.views.left_out import LeftOut
 from stator.runtime.views.reflog import rewinds
 from stator.runtime.views.refs import intent_of
 from stator.store.port import StorePort
@@ -41,6 +42,7 @@ class Lookup:
         self.hunks = False
         """Whether the changed lines of edits are wanted."""
         self._trash = Trash(store)
+        self._left_out = LeftOut(store)
         self._rows: dict[str, SessionRow | None] = {}
         self._turns: dict[tuple[str, int], TurnRow | None] = {}
         self._prompts: dict[tuple[str, int], Commit | None] = {}
@@ -94,6 +96,10 @@ class Lookup:
         if owner not in self._in_force:
             self._in_force[owner] = visible(rewinds(self.store, owner), self.store.head(owner).seq)
         return stands(self._in_force[owner], seq)
+
+    def left_out(self, session: str, seq: int) -> str:
+        """Why a record does not count for its project, in words; empty if it does, or if only one session is asked."""
+        return "" if self.session is not None else self._left_out.why(session, seq)
 
     # -- turns ------------------------------------------------------------------------------------
 
