@@ -94,7 +94,9 @@ def diff(
             few = f"lines of files are counted up to {CALLS_COUNTED} calls: name a turn, or add -p"
             screen.line(Line(few, "dim"))
         if found.of("files"):
-            words = shlex.join(["stator diff", *what, *(["-s", session] if session else []), "-p"])
+            words = shlex.join(
+                ["stator", "diff", *what, *(["-s", session] if session else []), "-p"]
+            )
             screen.line(Line(f"the lines: {words}", "dim"))
     return 0
 
