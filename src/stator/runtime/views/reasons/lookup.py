@@ -16,7 +16,7 @@ from stator.model.views.why import Ground, Reason, WhyTurn, call_reason, words_o
 from stator.runtime.base.pages import commit_at
 from stator.runtime.base.project_flags import Trash
 from stator.runtime.views.derivation import WEB, judge_of, origin_of, reach
-from stator.runtime.views.left_out import LeftOut
+from stator.runtime.views.reasons.left_out import LeftOutReasons
 from stator.runtime.views.reflog import rewinds
 from stator.runtime.views.refs import intent_of
 from stator.store.port import StorePort
@@ -42,7 +42,7 @@ class Lookup:
         self.hunks = False
         """Whether the changed lines of edits are wanted."""
         self._trash = Trash(store)
-        self._left_out = LeftOut(store)
+        self._left_out = LeftOutReasons(store)
         self._rows: dict[str, SessionRow | None] = {}
         self._turns: dict[tuple[str, int], TurnRow | None] = {}
         self._prompts: dict[tuple[str, int], Commit | None] = {}

@@ -10,7 +10,7 @@ import msgspec
 from stator.errors import NotFound
 from stator.model.log.query import check_limit
 from stator.runtime.views.as_read import for_one_answer
-from stator.runtime.views.left_out import LeftOut
+from stator.runtime.views.reasons.left_out import LeftOutReasons
 from stator.runtime.views.session import DecisionLine
 from stator.surfaces import web_addresses
 from stator.surfaces.cli.parts.open_store import OpenedStore, is_place, open_to_read
@@ -147,7 +147,7 @@ def _for_project(scope: QuestionScope, shown: Sequence[DecisionLine]) -> list[De
     """Decisions of several sessions: one of an attempt that was not adopted is in force only in that session."""
     if scope.view is not None:
         return [*shown]
-    left_out = LeftOut(for_one_answer(scope.opened.store.as_read))
+    left_out = LeftOutReasons(for_one_answer(scope.opened.store.as_read))
     whys = [left_out.why(line.session, line.seq) if line.stands else "" for line in shown]
     return [
         msgspec.structs.replace(line, stands=False, left_out=why) if why else line

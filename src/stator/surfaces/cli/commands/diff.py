@@ -94,10 +94,8 @@ def diff(
             few = f"lines of files are counted up to {CALLS_COUNTED} calls: name a turn, or add -p"
             screen.line(Line(few, "dim"))
         if found.of("files"):
-            words = shlex.join(
-                ["stator", "diff", *what, *(["-s", session] if session else []), "-p"]
-            )
-            screen.line(Line(f"the lines: {words}", "dim"))
+            words = about or shlex.join([*what, *(["-s", session] if session else [])])
+            screen.line(Line(f"the lines: stator diff {words} -p", "dim"))
     return 0
 
 
@@ -175,10 +173,10 @@ def _lacking(
     found: list[FilePatch],
 ) -> list[str]:
     """What is to be known of files whose contents were not recorded; of two sessions no calls are named."""
-    from stator.surfaces.cli.parts.unrecorded_contents import comments
+    from stator.surfaces.cli.parts.output.unrecorded_contents import comments
 
     span = f"{start}..{end}" if end is not None else start or "t-1"
-    return list(comments(opened.store.as_read, view, span if ":" not in span else "", found))
+    return list(comments(opened, view, span if ":" not in span else "", found))
 
 
 def _place(text: str) -> str:

@@ -250,7 +250,7 @@ def _uncounted(scope: QuestionScope, changed: Sequence[FilePatch]) -> Iterator[L
     """Of which files no lines are counted, because their contents were not recorded."""
     lacking = sum(one.reason == UNRECORDED for one in changed)
     if lacking and scope.view is not None:
-        from stator.surfaces.cli.parts.unrecorded_contents import remedy
+        from stator.surfaces.cli.parts.output.unrecorded_contents import remedy
 
         which = "" if lacking == len(changed) else f" of {count(lacking, 'file')}"
         why = f"lines{which} are not counted: contents were not recorded"

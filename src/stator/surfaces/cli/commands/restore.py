@@ -20,7 +20,7 @@ from stator.surfaces.cli.parts.open_store import (
     open_to_write,
     title,
 )
-from stator.surfaces.cli.parts.unrecorded_contents import ARGUMENTS, arguments_of, remedy
+from stator.surfaces.cli.parts.output.unrecorded_contents import ARGUMENTS, arguments_of, remedy
 from stator.surfaces.cli.render.differences import patch
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen, note
@@ -145,7 +145,7 @@ def _arguments(
     lacking = [(file.root, file.path) for file in found.files if file.reason == UNRECORDED]
     if not lacking:
         return {}
-    return arguments_of(opened.store.as_read, view, f"t0..{found.at}", lacking)
+    return arguments_of(opened, view, f"t0..{found.at}", lacking)
 
 
 def _line(file: Restoring, *, applied: bool) -> Line:

@@ -214,7 +214,7 @@ def _edits(
     """What a commit, or the call that it is, changed in files: as a patch."""
     from stator.model.exchange.kept_contents import UNRECORDED
     from stator.runtime.views.contents import edits_in
-    from stator.surfaces.cli.parts.unrecorded_contents import remedy
+    from stator.surfaces.cli.parts.output.unrecorded_contents import remedy
     from stator.surfaces.cli.render.differences.patch import of_edit
 
     if commit.kind == "call" and shows_edit(record_line.value_of(commit, "input")):

@@ -22,10 +22,10 @@ from stator.runtime.views.reasons.why import FILES_MAX, ask
 from stator.runtime.views.refs import with_session
 from stator.surfaces.cli.parts.open_store import is_place, open_to_read
 from stator.surfaces.cli.parts.output.tell_doubt import tell_of
+from stator.surfaces.cli.parts.output.unrecorded_contents import ARGUMENTS, FROM_NOW_ON
 from stator.surfaces.cli.parts.page_addresses import of_reasons, print_addresses
 from stator.surfaces.cli.parts.question.question_scope import QuestionScope, scope_of
 from stator.surfaces.cli.parts.question.typed_path import recorded_places
-from stator.surfaces.cli.parts.unrecorded_contents import ARGUMENTS, FROM_NOW_ON
 from stator.surfaces.cli.render import documents, record_line
 from stator.surfaces.cli.render.differences.patch import coloured
 from stator.surfaces.cli.render.lines import Line, fit

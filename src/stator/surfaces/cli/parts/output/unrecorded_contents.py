@@ -13,7 +13,7 @@ from stator.runtime.views.refs import intent_of
 
 if TYPE_CHECKING:
     from stator.runtime.facade.view import SessionView
-    from stator.store.port import StorePort
+    from stator.surfaces.cli.parts.open_store import OpenedStore
 
 FROM_NOW_ON = "s.track(contents=True) records contents from now on"
 ARGUMENTS = "the call's arguments: "
@@ -27,11 +27,11 @@ def remedy(view: SessionView) -> str:
 
 
 def arguments_of(
-    port: StorePort, view: SessionView, span: str, files: Iterable[tuple[str, str]]
+    opened: OpenedStore, view: SessionView, span: str, files: Iterable[tuple[str, str]]
 ) -> dict[tuple[str, str], str]:
     """The commands that show what the last calls were given that wrote some files in a range, by root and path; none
     of a file that no call wrote."""
-    wanted = set(files)
+    port, wanted = opened.store.as_read, set(files)
     found: dict[tuple[str, str], str] = {}
     for change in view.files(span):
         if (change.root, change.path) not in wanted or len(found) >= CALLS_MAX:
@@ -44,7 +44,7 @@ def arguments_of(
 
 
 def comments(
-    port: StorePort, view: SessionView, span: str, patches: Iterable[FilePatch]
+    opened: OpenedStore, view: SessionView, span: str, patches: Iterable[FilePatch]
 ) -> Iterator[str]:
     """What is to be known of a patch that lacks files because their contents were not recorded, as lines that `git
     apply` ignores. Without a range no calls are named."""
@@ -52,7 +52,7 @@ def comments(
     if not lacking:
         return
     named = [(patch.root, patch.path) for patch in lacking]
-    for (_, path), command in (arguments_of(port, view, span, named) if span else {}).items():
+    for (_, path), command in (arguments_of(opened, view, span, named) if span else {}).items():
         yield f"# {quoted(path)}: {ARGUMENTS}{command}"
     if how := remedy(view):
         yield f"# {how}"

@@ -11,7 +11,7 @@ from stator.runtime.base.project_flags import Trash
 from stator.store.port import StorePort
 
 
-class LeftOut:
+class LeftOutReasons:
     """Answers for many records, and reads each session once."""
 
     def __init__(self, store: StorePort) -> None:
