@@ -218,8 +218,8 @@ def _unsure(answer: WhyAnswer) -> Iterator[Line]:
     """Why it is not known which write the lines come from, and where else to look."""
     if not _is_unsure(answer):
         return
-    yield Line("not known which edit: the contents of each were not recorded", "dim")
-    yield Line(f"{FROM_NOW_ON}, of what a program's tools write", "dim")
+    yield Line("not known which edit: not all contents were recorded", "dim")
+    yield Line(FROM_NOW_ON, "dim")
     calls = [one for one in answer if one.kind == "call" and one.effect != "read"]
     if calls:
         newest = max(calls, key=lambda one: one.at)
