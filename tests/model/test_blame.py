@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stator.model.exchange.hunks import Swap, from_unified
+from stator.model.exchange.items import digest_of
 from stator.model.views.blame import (
     BEFORE,
     BETWEEN,
@@ -161,3 +162,26 @@ def test_a_file_that_was_only_read_was_there_before():
 def test_without_any_record_nothing_is_claimed():
     assert blame([], None) is None
     assert blamed([], "a\n").by == (BEFORE,)
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["t1", "t2"]), st.sampled_from(["a\n", "b\n", "a\nb\n"])), max_size=5
+)
+
+
+@given(STEPS, st.sampled_from(["a\n", "b\n", "a\nb\n"]), st.booleans())
+def test_without_contents_lines_are_of_a_turn_only_if_it_wrote_the_file_alone(steps, now, gap):
+    """Each step is the turn that wrote, and what it left; with a gap, something else changed the file in between."""
+    left, made = "", []
+    for by, (turn, text) in enumerate(steps):
+        found = "another" if gap and by == len(steps) - 1 and by else left
+        left = digest_of(text)
+        made.append(
+            FileEvent(by=by, turn=("s", int(turn[1])), is_new=not by, found=found, left=left)
+        )
+    found = blamed(made, now)
+    alone = len({turn for turn, _ in steps}) == 1 and not (gap and len(steps) > 1)
+    if alone and left == digest_of(now):
+        assert set(found.by) == {len(steps) - 1}
+    else:
+        assert set(found.by) <= {UNKNOWN, BEFORE}

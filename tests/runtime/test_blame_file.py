@@ -137,3 +137,22 @@ def test_a_file_that_got_its_first_name_back_keeps_all_of_its_authors(store):
         turn(s, ("a.py", "one\ntwo\n"))
     names = [store.read(line.session).name for line in store.blame("a.py").lines if line.session]
     assert names == ["first", "last"]
+
+
+def test_a_file_that_one_turn_made_and_nothing_changed_since_is_all_of_that_turn(store):
+    with store.open("first") as s:
+        s.track()
+        turn(s, ("b.py", "other\n"))
+        turn(s, ("a.py", "one\n"), ("a.py", "one\ntwo\n"))
+    assert sources(store.blame("a.py")) == [("recorded", 2), ("recorded", 2)]
+    put("a.py", "one\ntwo\nby hand\n")
+    assert {line.source for line in store.blame("a.py").lines} == {"unknown"}
+    assert not store.blame("a.py", disk=False).lines
+
+
+def test_a_file_that_two_turns_wrote_without_contents_is_of_neither(store):
+    with store.open("first") as s:
+        s.track()
+        turn(s, ("a.py", "one\n"))
+        turn(s, ("a.py", "one\ntwo\n"))
+    assert {line.source for line in store.blame("a.py").lines} == {"unknown"}

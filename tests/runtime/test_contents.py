@@ -173,11 +173,11 @@ def test_a_file_without_captured_contents_is_listed_with_the_reason(session):
     assert (found.change, found.patch, found.reason) == ("added", "", "not kept: size")
 
 
-def test_files_tracked_without_contents_are_listed_as_not_kept(session):
+def test_files_tracked_without_contents_say_that_these_were_not_recorded(session):
     session.track()
     turn(session, ("a.py", "1\n"))
     (found,) = session.patch("t1")
-    assert (found.change, found.reason) == ("added", "not kept")
+    assert (found.change, found.reason) == ("added", "its contents were not recorded")
 
 
 def test_two_forks_are_compared_by_file_contents(store):

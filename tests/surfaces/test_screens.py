@@ -98,6 +98,7 @@ facts
   ~ test command: pytest -q → pytest -q tests  @29
 calls  1 not ok
     in doubt  pay(amount=5) — the tool does not know  @24  stator settle c_…
+the lines: stator diff s_… t2..t3 -p
 """
     )
 
@@ -127,7 +128,7 @@ def test_why_shows_decisions_calls_and_edits_of_each_turn(store, ask):
 auth.py · 1 session changed it, 1 edit · looked in 1 session of this project
 
 fix-login t1   15 Nov 2026 00:00   asked: fix the login bug
-  decided  auth: use JWT, over server sessions — no shared session store  @6
+  decided  auth: use JWT, instead of: server sessions — no shared session store  @6
   called   read_file(auth.py) ok  @4
   called   edit_file(auth.py) ok  @8
   changed  modified by agent: verify the token before use  @10

@@ -28,6 +28,8 @@ KEPT = "kept"
 """Status of a commit that only holds contents."""
 NOT_KEPT = "not kept: "
 UNKNOWN_BEFORE = "what was there before"
+UNRECORDED = "its contents were not recorded"
+"""Why a content is not known where nobody asked for contents: no single reason of that file."""
 KNOWN_MAX = 128
 """The newest contents whose commits are remembered."""
 NO_MODE = 0

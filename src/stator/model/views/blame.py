@@ -3,7 +3,8 @@
 Writes are taken in the order in which they happened. A line that a write found and left keeps its author; a line that
 came with it is the write's. Between two writes the file may have changed without a record, and of some writes only the
 changed places are known, or nothing: lines that could come from these are named so, and never given to a write that may
-not have made them. Where a text has equal lines, more than one answer can be right.
+not have made them. One turn has all lines of a file that it created and wrote alone, if the digests of its records say
+so and the file is as it left it. Where a text has equal lines, more than one answer can be right.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from stator.model.exchange.hunks import Hunk, Place, Swap, applied, lines_of, split_lines
+from stator.model.exchange.items import digest_of
 from stator.model.views.patch import matching
 
 BEFORE, BETWEEN, SINCE, UNKNOWN = -1, -2, -3, -4
@@ -38,6 +40,12 @@ class FileEvent(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it only noted what was there."""
     puts_back: bool = False
     """Whether it put an earlier content back."""
+    turn: tuple[str, int] = ("", 0)
+    """The session and the turn that it belongs to."""
+    found: str = ""
+    """The digest of the file before it, where that is recorded."""
+    left: str = ""
+    """The digest of the file after it, where that is recorded."""
 
 
 class BlamedText(msgspec.Struct, frozen=True):
@@ -49,14 +57,40 @@ class BlamedText(msgspec.Struct, frozen=True):
 
 def blame(events: Iterable[FileEvent], now: str | None) -> BlamedText | None:
     """The authors of a file's lines: as it is `now`, or as the last write left it; None if nobody knows its lines."""
-    fold = _Fold()
+    fold, alone = _Fold(), _OneTurn()
     for event in events:
         fold.take(event)
+        alone.take(event)
     if now is not None:
         fold.found(now, SINCE)
     if fold.lines is None:
         return None
-    return BlamedText(tuple(fold.lines), tuple(fold.by))
+    author = alone.made(now) if now is not None and UNKNOWN in fold.by else UNKNOWN
+    return BlamedText(tuple(fold.lines), tuple(author if by == UNKNOWN else by for by in fold.by))
+
+
+class _OneTurn:
+    """Follows by digests whether one turn created a file and made every write since, with nothing in between."""
+
+    def __init__(self) -> None:
+        self._last: FileEvent | None = None
+        """The last of these writes; None if there are none, or something else changed the file."""
+
+    def take(self, event: FileEvent) -> None:
+        last = self._last
+        if event.is_look:
+            if last is not None and event.left not in ("", last.left):
+                self._last = None
+            return
+        goes_on = last is not None and event.turn == last.turn and event.found == last.left
+        begins = event.is_new and not event.found and event.turn[1] > 0
+        is_own = (begins or goes_on) and not event.is_gone and not event.puts_back
+        self._last = event if is_own and event.left else None
+
+    def made(self, now: str) -> int:
+        """The last write, if the file is as it left it."""
+        last = self._last
+        return last.by if last is not None and digest_of(now) == last.left else UNKNOWN
 
 
 class _Fold:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from stator.model.exchange.kept_contents import NOT_KEPT, UNKNOWN_BEFORE, place_key
+from stator.model.exchange.kept_contents import NOT_KEPT, UNKNOWN_BEFORE, UNRECORDED, place_key
 from stator.model.log.delta import Put, Version
 from stator.model.records.types import FileRecord, file_key
 
@@ -73,9 +73,9 @@ def after(record: FileRecord, start: Held | None = None) -> Held | None:
         return None
     if record.after_in:
         return Held(record.after, record.after_in)
-    why = record.reason or "not kept"
     if not record.patch_in:
         return Held(record.after, "", record.reason)
+    why = record.reason or UNRECORDED
     depth = start.depth + 1 if start is not None else 0
     base = start if depth <= CHAIN_MAX else None
     return Held(record.after, "", why, record.patch_in, place_key(record), base, depth)
@@ -85,7 +85,9 @@ def before(record: FileRecord) -> Held | None:
     """What a write says was there before it."""
     if record.op == "created":
         return None
-    why = "" if record.before_in else record.reason or NOT_KEPT + UNKNOWN_BEFORE
+    shown = record.after_in or record.patch_in
+    unknown = NOT_KEPT + UNKNOWN_BEFORE if shown else UNRECORDED
+    why = "" if record.before_in else record.reason or unknown
     return Held(record.before, record.before_in, why)
 
 

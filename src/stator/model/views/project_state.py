@@ -159,6 +159,22 @@ def counted_upto(record: SessionRecord, above: Above, is_left_out: Callable[[str
     return upto
 
 
+def why_left_out(
+    record: SessionRecord, seq: int, above: Above, is_left_out: Callable[[str], bool]
+) -> str:
+    """In words, why what a session recorded at a seq does not count for its project; empty if it does."""
+    is_replaced = bool(record.adopted) or REPLACED in record.labels
+    if record.parent is None and not is_replaced:
+        return ""  # nothing it came from or gave way to: what is in the trash is shown nowhere
+    if seq <= counted_upto(record, above, is_left_out):
+        return ""
+    if record.parent is not None and record.parent.kind in ("fork", "retry") and not is_replaced:
+        return f"in a {record.parent.kind} that was not adopted"
+    if record.parent is not None and record.parent.kind == "child":
+        return "in a sub-agent of an attempt that was not adopted"
+    return "in an attempt that another one replaced"
+
+
 def _taken(record: SessionRecord, above: Above, is_left_out: Callable[[str], bool]) -> int:
     """How much of a session belongs to the attempt that was adopted in the end."""
     last = _first_attempt(record, above)

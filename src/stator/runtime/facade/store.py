@@ -432,11 +432,12 @@ class Store(OpenStore, Runner, Keeper, ProjectKeeper, OutsideDoors):
     def files(
         self, *, last: int | None = 5, reads: bool = False, project: str | None = None
     ) -> list[FileChange]:
-        """Files touched in the last `last` turns of each session of a project, or of the store."""
+        """Files touched in the last `last` turns of each session of a project, or of the store; those that a fork
+        inherited are its parent's."""
         return [
             change
             for view in self.views(project=project)
-            for change in view.files(last=last, reads=reads)
+            for change in view.files(last=last, reads=reads, own=True)
         ]
 
     def decisions(

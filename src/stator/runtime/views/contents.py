@@ -17,7 +17,7 @@ import msgspec
 from stator.errors import Erased, NotFound
 from stator.model.brief.path_groups import common_folder
 from stator.model.exchange.hunks import Place, applied, counts, from_plain, from_unified
-from stator.model.exchange.kept_contents import NOT_KEPT, UNKNOWN_BEFORE, place_key
+from stator.model.exchange.kept_contents import NOT_KEPT, UNKNOWN_BEFORE, UNRECORDED, place_key
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Version
 from stator.model.records.types import FileRecord, Record, RevisionRecord, file_key
@@ -73,7 +73,7 @@ class ContentReader:
     def load(self, held: Held) -> tuple[bytes, int, int] | str:
         """Data, mode (0 where no source says it) and the seq that holds them; or why nothing can be read."""
         if not held.within:
-            return self._changed(held) if held.patch else held.why or "not kept"
+            return self._changed(held) if held.patch else held.why or UNRECORDED
         value = self._within(held.within)
         if isinstance(value, str):
             return value

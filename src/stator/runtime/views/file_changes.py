@@ -9,7 +9,7 @@ import msgspec
 from stator.model.log.delta import Put, Version, first_ops
 from stator.model.log.query import Read, SessionRow, read
 from stator.model.log.rewinds import stands, visible
-from stator.model.records.types import LOOKS, FileRecord
+from stator.model.records.types import LOOKS, FileRecord, RevisionRecord
 from stator.model.sessions.lifecycle import lent_upto
 from stator.runtime.views import reflog
 from stator.store.port import StorePort
@@ -127,6 +127,37 @@ def files_before(store: StorePort, session: str, versions: Sequence[Version]) ->
         and isinstance(record := version.op.record, FileRecord)
         and record.op != "deleted"
     }
+
+
+def only_in_revisions(
+    store: StorePort, session: str, *, after: int, upto: int
+) -> dict[str, list[str]]:
+    """The files that the revisions of a range name and that no recorded edit in it wrote, by revision: shell commands
+    may have changed them. A file that several name is given once, for the first of them."""
+    versions = store.versions(session, after=after, upto=upto, collections=("files", "revisions"))
+    records = [getattr(version.op, "record", None) for version in versions]
+    edited = [one for one in records if isinstance(one, FileRecord) and one.op not in LOOKS]
+    paths = {name for one in edited for name in (one.path, one.from_path) if name}
+    known = {end for path in paths for end in _ends(path)}
+    found: dict[str, list[str]] = {}
+    for revision in records:
+        if not isinstance(revision, RevisionRecord):
+            continue
+        for name in revision.files:
+            if name not in known and paths.isdisjoint(_ends(name)):
+                found.setdefault(revision.sha, []).append(name)
+                known.add(name)
+    return found
+
+
+def _ends(path: str) -> Iterator[str]:
+    """A path and the ends of it that begin at a folder: a revision names files as they are called in its repository,
+    which may be above or below the session's folder."""
+    yield path
+    while path:
+        path = path.partition("/")[2]
+        if path:
+            yield path
 
 
 def _op(version: Version) -> str:

@@ -29,6 +29,7 @@ from stator.model.records.types import (
     SessionRecord,
     State,
 )
+from stator.model.sessions.lifecycle import lent_upto
 from stator.model.values import canon
 from stator.model.values.position import AtHead, parse_ref
 from stator.model.views.diff import Diff, superseded
@@ -68,6 +69,9 @@ class DecisionLine(msgspec.Struct, frozen=True, kw_only=True):
     session: str = ""
     erased: int | None = None
     """The seq of the commit that erased it; None if it was not erased. What is erased is not current."""
+    left_out: str = ""
+    """Why it does not count for the project, where that was asked: `in a retry that was not adopted`. Then it is not
+    current."""
 
     @property
     def recorded(self) -> DecisionRecord | ErasedRecord:
@@ -256,16 +260,22 @@ class SessionReader:
     # -- questions --------------------------------------------------------------------------------
 
     def files(
-        self, span: str | None = None, *, last: int | None = None, reads: bool = False
+        self,
+        span: str | None = None,
+        *,
+        last: int | None = None,
+        reads: bool = False,
+        own: bool = False,
     ) -> list[FileChange]:
         """Files touched in a turn or a range, or in the last `last` turns (default: ever), net, newest first. What was
-        rewound is left out."""
+        rewound is left out; with `own`, also what the session inherited when it was forked."""
         store = for_one_answer(self._store)
         after, upto = seqs_of(self._store, self._id, span)
         if last is not None:
             rows = standing_turns(store, self._id, last)
             after = max(after, rows[-1].first - 1 if rows else 0)
         upto = END if upto is None else upto
+        after = max(after, lent_upto(self.row.record.lineage)) if own else after
         return files_touched(store, self._id, after=after, upto=upto, reads=reads)
 
     def decisions(

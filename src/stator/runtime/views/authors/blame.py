@@ -224,7 +224,7 @@ class _Events:
         after = self._text(taken.session, edit.end)
         if record.op == "read":
             self._held = record.after if after is not None else self._held
-            return FileEvent(by=by, is_look=True, after=after)
+            return FileEvent(by=by, is_look=True, after=after, left=record.after)
         if record.op == "deleted":
             self._held = ""
             return FileEvent(by=by, is_gone=True)
@@ -235,9 +235,12 @@ class _Events:
         if record.op == "renamed" and after is None and not places and not record.after:
             return None  # the same lines under another name
         self._held = record.after if after is not None else ""
+        # What was kept and cannot be read, because it was erased, says no more whose lines these are.
+        left = record.after if after is not None or not record.after_in else ""
         return FileEvent(
             by=by, before=before, after=after, places=places, is_new=record.op == "created",
             puts_back=taken.commit.status == RESTORED,
+            turn=(taken.session, taken.version.turn), found=record.before, left=left,
         )  # fmt: skip
 
     def _reader(self, session: str) -> ContentReader:

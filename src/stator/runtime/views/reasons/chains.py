@@ -76,7 +76,7 @@ def file_answer(
             found = _with_trust(reading, found, changed)
             found += _around(reading, session, turn, changed, found[0].path or path)
             found += _led_to(reading, session, changed, {r.path for r in found if r.path})
-        turns.append(reading.group(session, turn, found))
+        turns.append(reading.group(session, turn, found, "edit"))
     turns.sort(key=lambda each: each.at, reverse=True)
     for place, each in enumerate(turns):
         if hunks or place < COUNTED_TURNS:
@@ -351,8 +351,8 @@ def _answer(
 def _statuses(
     reading: Lookup, kind: str, name: str, commits: Sequence[Commit], touches: Sequence[KeyTouch]
 ) -> dict[str, str]:
-    """What became of each version: in force, superseded by another, taken back, forgotten. `in force` is the newest of
-    those that still hold in their sessions."""
+    """What became of each version: in force, superseded by another, taken back, forgotten, or that it does not count
+    for the project. `in force` is the newest of those that still hold in their sessions."""
     if kind == "revision":
         return {commit.id: "" for commit in commits}
     found: dict[str, str] = {}
@@ -369,6 +369,8 @@ def _statuses(
                 found[commit.id] = "taken back"
             elif commit.when <= upto:
                 found[commit.id] = "forgotten"
+            elif why := reading.left_out(session, commit.seq):
+                found[commit.id] = why
             else:
                 found[commit.id] = "earlier"
                 if newest is None or commit.when > newest.when:

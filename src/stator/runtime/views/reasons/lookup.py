@@ -16,6 +16,7 @@ from stator.model.views.why import Ground, Reason, WhyTurn, call_reason, words_o
 from stator.runtime.base.pages import commit_at
 from stator.runtime.base.project_flags import Trash
 from stator.runtime.views.derivation import WEB, judge_of, origin_of, reach
+from stator.runtime.views.reasons.left_out import LeftOutReasons
 from stator.runtime.views.reflog import rewinds
 from stator.runtime.views.refs import intent_of
 from stator.store.port import StorePort
@@ -41,6 +42,7 @@ class Lookup:
         self.hunks = False
         """Whether the changed lines of edits are wanted."""
         self._trash = Trash(store)
+        self._left_out = LeftOutReasons(store)
         self._rows: dict[str, SessionRow | None] = {}
         self._turns: dict[tuple[str, int], TurnRow | None] = {}
         self._prompts: dict[tuple[str, int], Commit | None] = {}
@@ -95,6 +97,10 @@ class Lookup:
             self._in_force[owner] = visible(rewinds(self.store, owner), self.store.head(owner).seq)
         return stands(self._in_force[owner], seq)
 
+    def left_out(self, session: str, seq: int) -> str:
+        """Why a record does not count for its project, in words; empty if it does, or if only one session is asked."""
+        return "" if self.session is not None else self._left_out.why(session, seq)
+
     # -- turns ------------------------------------------------------------------------------------
 
     def turn(self, session: str, turn: int) -> TurnRow | None:
@@ -113,14 +119,17 @@ class Lookup:
             )
         return self._prompts[session, turn]
 
-    def group(self, session: str, turn: int, reasons: Sequence[Reason]) -> WhyTurn:
-        """Reasons of one turn, under its prompt, in the order they happened."""
+    def group(self, session: str, turn: int, reasons: Sequence[Reason], about: str = "") -> WhyTurn:
+        """Reasons of one turn, under its prompt, in the order they happened. The time is that of the last one of the
+        kind that it is `about`, else of the last one that is no revision."""
         row, prompt = self.row(session), self.prompt(session, turn)
+        meant = [each for each in reasons if each.kind == about]
+        meant = meant or [each for each in reasons if each.kind != "revision"] or [*reasons]
         return WhyTurn(
             session=session,
             name="" if row is None else row.record.name,
             turn=turn,
-            at=max(each.at for each in [r for r in reasons if r.kind != "revision"] or reasons),
+            at=max(each.at for each in meant),
             asked="" if prompt is None else words_of(prompt, "input"),
             reasons=sorted(reasons, key=lambda reason: reason.seq),
             times_known=row is None or row.has_times,

@@ -201,7 +201,10 @@ def _lines(reading: Lookup, wanted: AskedThing, places: Places, limit: int) -> W
                 f"no line {wanted.first} of {path!r:.80}: {what}",
                 hint=f"stator blame {path!r:.80} shows the lines that are known",
             )
-        only = {(line.session, line.seq) for line in lines if line.session}
+        is_sure = all(
+            line.source != "unknown" for line in lines
+        )  # else any edit may have made them
+        only = {(line.session, line.seq) for line in lines if line.session} if is_sure else None
         found = file_answer(reading, [key], path, limit, only=only, hunks=reading.hunks)
         answer = found or WhyAnswer(kind="file", name=path)
         shown = f"{path}:{wanted.first}" + (f"-{wanted.last}" if wanted.last > wanted.first else "")

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from stator.errors import NotFound
 from stator.model.log.query import check_limit
+from stator.runtime.views.as_read import for_one_answer
+from stator.runtime.views.reasons.left_out import LeftOutReasons
 from stator.runtime.views.session import DecisionLine
 from stator.surfaces import web_addresses
 from stator.surfaces.cli.parts.open_store import OpenedStore, is_place, open_to_read
@@ -75,6 +79,7 @@ def decisions(
         known = _made(scope, standing, None if scope.view and limit is None else most + 1, topic)
         found = [line for line in known if _is_asked(line, standing, topic)]
         shown = found if scope.view is not None and limit is None else found[:most]
+        shown = _for_project(scope, shown)
         kind = "superseded decisions" if superseded else "decisions"
         kind += f" about {topic}" if topic else ""
         if web:
@@ -159,6 +164,18 @@ def _made(
     return known if count else []
 
 
+def _for_project(scope: QuestionScope, shown: Sequence[DecisionLine]) -> list[DecisionLine]:
+    """Decisions of several sessions: one of an attempt that was not adopted is in force only in that session."""
+    if scope.view is not None:
+        return [*shown]
+    left_out = LeftOutReasons(for_one_answer(scope.opened.store.as_read))
+    whys = [left_out.why(line.session, line.seq) if line.stands else "" for line in shown]
+    return [
+        msgspec.structs.replace(line, stands=False, left_out=why) if why else line
+        for line, why in zip(shown, whys, strict=True)
+    ]
+
+
 def _show(
     screen: Screen,
     shown: Sequence[DecisionLine],
@@ -172,6 +189,7 @@ def _show(
         screen.line(header(("", 2), *session, ("TURN", 5), ("AT", 7), ("DECISION AND REASON", 0)))
     for one in shown:
         line = Line("✓ ", "ok") if one.stands else Line("≈ ", "superseded")
+        line = Line("- ", "dim") if one.left_out else line
         if names is not None:
             line.add(names[one.session], "dim", width=room - 2).add("  ")
         screen.line(line.extend(_line(one, by_id)), hang=14 + room)
@@ -180,6 +198,8 @@ def _show(
 def _line(line: DecisionLine, by_id: dict[str, DecisionLine]) -> Line:
     shown = Line().add(f"t{line.turn}", "dim", width=5).add(f"@{line.seq}", "id", width=7)
     shown.extend(of_record(line.recorded))
+    if line.left_out:
+        return shown.add(f" · {line.left_out}", "dim")
     if not line.stands and (line.by or line.erased is None):
         after = by_id.get(line.by)
         what = after.record.what if after else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from stator.surfaces.cli.render.turns.subject import base_of
 
 if TYPE_CHECKING:
     from stator.model.views.compare import Comparison
+    from stator.model.views.patch import FilePatch
     from stator.surfaces.cli.options import (
         ComparedArgument,
         FullFlag,
@@ -93,9 +95,9 @@ def diff(
         if found.of("files") and len(found.calls) > CALLS_COUNTED:
             few = f"lines of files are counted up to {CALLS_COUNTED} calls: name a turn, or add -p"
             screen.line(Line(few, "dim"))
-        if screen.is_terminal and found.of("files"):
-            words = " ".join(["stator diff", *what, *(["-s", session] if session else []), "-p"])
-            screen.line(Line(f"the lines: {words}", "dim"))
+        if found.of("files"):
+            words = about or shlex.join([*what, *(["-s", session] if session else [])])
+            screen.line(Line(f"the lines: stator diff {words} -p", "dim"))
     return 0
 
 
@@ -189,8 +191,22 @@ def _patch(
     if not found:
         none = f"{file} did not change" if file else "no file changed"
         return opened.report_empty(f"{none} in this range")
-    patches.show(screen, found)
+    patches.show(screen, found, _lacking(opened, view, start, end, found))
     return 0
+
+
+def _lacking(
+    opened: OpenedStore,
+    view: SessionView,
+    start: str | None,
+    end: str | None,
+    found: list[FilePatch],
+) -> list[str]:
+    """What is to be known of files whose contents were not recorded; of two sessions no calls are named."""
+    from stator.surfaces.cli.parts.output.unrecorded_contents import comments
+
+    span = f"{start}..{end}" if end is not None else start or "t-1"
+    return list(comments(opened, view, span if ":" not in span else "", found))
 
 
 def _place(text: str) -> str:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
 from stator.errors import BadPosition, BadQuery, NotFound
+from stator.model.exchange.kept_contents import UNRECORDED
 from stator.model.log.query import check_limit
+from stator.model.sessions.lifecycle import lent_upto
 from stator.model.values.ids import short
 from stator.model.values.paths import outside
-from stator.runtime.views.file_changes import FileChange, net_op
+from stator.runtime.views.file_changes import FileChange, net_op, only_in_revisions
+from stator.runtime.views.ranges import seqs_of
 from stator.surfaces import web_addresses
 from stator.surfaces.cli.parts.open_store import open_to_read
 from stator.surfaces.cli.parts.page_addresses import print_addresses
@@ -27,6 +30,7 @@ from stator.surfaces.cli.render.times import parse_since
 from stator.surfaces.cli.render.turns.subject import base_of, net, relative
 
 if TYPE_CHECKING:
+    from stator.model.views.patch import FilePatch
     from stator.runtime.facade.view import SessionView
     from stator.surfaces.cli.options import (
         EverywhereFlag,
@@ -55,6 +59,8 @@ stator files --reads --json | jq -r .path
 LIMIT = 50
 """Files that are listed of a project, and sessions that are looked at for them, unless asked otherwise."""
 
+REVISIONS = 3
+"""Revisions that a footnote names."""
 COUNTED_EDITS = 100
 """With more edits than this, lines are not counted: each edit would be read."""
 COLUMNS = (
@@ -129,8 +135,13 @@ def files(
             scope.head(screen, when)
             edits = sum(change.edits for change in found)
             is_counted = last is None and not floor and edits <= COUNTED_EDITS
-            lines = _net_lines(scope) if is_counted else {}
-            _show(screen, shown, lines, opened.names() if scope.view is None else None)
+            changed = _patches(scope) if is_counted else []
+            names = opened.names() if scope.view is None else None
+            _show(screen, shown, _net_lines(changed), names)
+            screen.lines(_uncounted(scope, changed))
+            screen.lines(_inherited(scope, shown))
+            if last is None and not floor:
+                screen.lines(_in_revisions(scope))
             if scope.view is not None and edits > COUNTED_EDITS:
                 few = f"lines are counted up to {COUNTED_EDITS} edits: name a turn"
                 screen.line(Line(few, "dim"))
@@ -211,29 +222,71 @@ def _undone(view: SessionView, span: str | None) -> int:
 def _touched(
     scope: QuestionScope, last: int | None, reads: bool, most: int | None, floor: int = 0
 ) -> list[FileChange]:
-    """Files that were touched in a scope, newest session first: bounded in files and in sessions."""
+    """Files that were touched in a scope, newest session first: bounded in files and in sessions. Of several sessions
+    none has what it inherited."""
     found: list[FileChange] = []
     for view in scope.views(LIMIT if most is None else max(LIMIT, most)):
         if floor and view.row.has_times and view.row.updated < floor:
             return found  # those that follow did nothing since either
         span = scope.span if not floor else _since(view, floor)
         if span != "":
-            found += view.files(span, last=last, reads=reads)
+            found += view.files(span, last=last, reads=reads, own=scope.view is None)
         if most is not None and len(found) >= most:
             return found[:most]
     return found
 
 
-def _net_lines(scope: QuestionScope) -> dict[tuple[str, str], str]:
-    """By how many lines each file is different in the end, by root and path, in one session."""
+def _patches(scope: QuestionScope) -> list[FilePatch]:
+    """How each file is different in the end, in one session."""
     if scope.view is None:
-        return {}
-    changed = scope.view.patch(*([scope.span] if scope.span is not None else ["t0", "head"]))
+        return []
+    return scope.view.patch(*([scope.span] if scope.span is not None else ["t0", "head"]))
+
+
+def _net_lines(changed: Sequence[FilePatch]) -> dict[tuple[str, str], str]:
+    """By how many lines each file is different in the end, by root and path."""
     return {
         (one.root, one.path): net(one.added, one.removed)
         for one in changed
         if one.added or one.removed
     }
+
+
+def _uncounted(scope: QuestionScope, changed: Sequence[FilePatch]) -> Iterator[Line]:
+    """Of which files no lines are counted, because their contents were not recorded."""
+    lacking = sum(one.reason == UNRECORDED for one in changed)
+    if lacking and scope.view is not None:
+        from stator.surfaces.cli.parts.output.unrecorded_contents import remedy
+
+        which = "" if lacking == len(changed) else f" of {count(lacking, 'file')}"
+        why = f"lines{which} are not counted: contents were not recorded"
+        yield Line()
+        yield from (Line(told, "dim") for told in (why, remedy(scope.view)) if told)
+
+
+def _inherited(scope: QuestionScope, shown: Sequence[FileChange]) -> Iterator[Line]:
+    """How many files a fork has from its parent and did not touch itself."""
+    if scope.view is None or (parent := scope.view.record.parent) is None:
+        return
+    lent = lent_upto(scope.view.record.lineage)
+    if inherited := sum(change.seq <= lent for change in shown):
+        many = f"{count(inherited, 'file')} {'was' if inherited == 1 else 'were'} touched only"
+        yield Line(f"{many} before the {parent.kind} of {short(parent.session)}", "dim")
+
+
+def _in_revisions(scope: QuestionScope) -> Iterator[Line]:
+    """How many files git names that no recorded edit changed."""
+    if scope.view is None:
+        return
+    port = scope.opened.store.as_read
+    after, upto = seqs_of(port, scope.view.id, scope.span)
+    upto = scope.view.row.head if upto is None else upto
+    found = only_in_revisions(port, scope.view.id, after=after, upto=upto)
+    if found:
+        some = ", ".join([*list(found)[:REVISIONS], *(["…"] if len(found) > REVISIONS else [])])
+        lead = f"revision {some} names" if len(found) == 1 else f"revisions {some} name"
+        many = count(sum(map(len, found.values())), "more file")
+        yield Line(f"{lead} {many}, which shell commands may have changed", "dim")
 
 
 def _show(

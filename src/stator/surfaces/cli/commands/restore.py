@@ -7,6 +7,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from stator.errors import BadQuery
+from stator.model.exchange.kept_contents import NOT_KEPT, UNRECORDED
 from stator.model.values.ids import short
 from stator.model.values.paths import outside
 from stator.runtime.branches.restore import ACTIONS, Restoration, Restoring
@@ -19,6 +20,7 @@ from stator.surfaces.cli.parts.open_store import (
     open_to_write,
     title,
 )
+from stator.surfaces.cli.parts.output.unrecorded_contents import ARGUMENTS, arguments_of, remedy
 from stator.surfaces.cli.render.differences import patch
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen, note
@@ -113,10 +115,15 @@ def _show(screen: Screen, opened: OpenedStore, view: SessionView, found: Restora
             f"the session belongs to another project; looking for its files in {opened.store.context.root}"
         )
     title(screen, view, opened, f"files at {found.at}")
+    arguments = _arguments(opened, view, found)
     for file in found.files:
         screen.line(_line(file, applied=found.applied), hang=4)
+        if command := arguments.get((file.root, file.path)):
+            screen.whole([Line(f"    {ARGUMENTS}{command}", "dim")])
         if file.change is not None and not found.applied:
             screen.whole(patch.coloured([file.change]))
+    how = remedy(view) if any(file.reason == UNRECORDED for file in found.files) else ""
+    screen.lines([Line(how, "dim")] if how else [])
     back = [file for file in found.of(*ACTIONS) if not file.reason]
     if found.snapshot and back:
         base = opened.store.context.root
@@ -131,13 +138,24 @@ def _show(screen: Screen, opened: OpenedStore, view: SessionView, found: Restora
         screen.line(Line("nothing was changed" + (f"; {how}" if todo else ""), "dim"))
 
 
+def _arguments(
+    opened: OpenedStore, view: SessionView, found: Restoration
+) -> dict[tuple[str, str], str]:
+    """Where else the contents that were not recorded may be read, by root and path."""
+    lacking = [(file.root, file.path) for file in found.files if file.reason == UNRECORDED]
+    if not lacking:
+        return {}
+    return arguments_of(opened, view, f"t0..{found.at}", lacking)
+
+
 def _line(file: Restoring, *, applied: bool) -> Line:
     word = (DONE if applied else PLANNED).get(file.action, file.action)
     line = Line(word, STYLES.get(file.action, "bad")).add(" ").add(file.path, "bold")
     line.add(outside(file.root, file.path), "dim")
     if file.change is not None:
         line.add(f" +{file.change.added} -{file.change.removed}", "dim")
-    line.add(f": {file.reason}" if file.reason else "")
+    reason = file.reason.removeprefix(NOT_KEPT) if file.action == "not kept" else file.reason
+    line.add(f": {reason}" if reason else "")
     since = file.changed_since and file.action in ACTIONS and not applied
     return line.add(" (changed since the session wrote it)" if since else "", "doubt")
 

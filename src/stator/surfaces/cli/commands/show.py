@@ -212,7 +212,9 @@ def _edits(
     view: SessionView, commit: Commit, became: CallRow | None, opened: OpenedStore
 ) -> Iterator[Line]:
     """What a commit, or the call that it is, changed in files: as a patch."""
+    from stator.model.exchange.kept_contents import UNRECORDED
     from stator.runtime.views.contents import edits_in
+    from stator.surfaces.cli.parts.output.unrecorded_contents import remedy
     from stator.surfaces.cli.render.differences.patch import of_edit
 
     if commit.kind == "call" and shows_edit(record_line.value_of(commit, "input")):
@@ -222,6 +224,8 @@ def _edits(
     for edit in found.get(seq, []):
         yield Line()
         yield from of_edit(edit)
+    if any(edit.reason == UNRECORDED for edit in found.get(seq, [])) and (how := remedy(view)):
+        yield Line(f"{' ' * 6}{how}", "dim")
 
 
 # -- a session ------------------------------------------------------------------------------------

@@ -9,11 +9,20 @@ from typing import TYPE_CHECKING
 
 from stator.model.log.query import check_limit
 from stator.model.values.ids import short
-from stator.model.views.why import LATER, Looked, Reason, Why, WhyAnswer, WhyTurn
-from stator.runtime.views.reasons.why import ask
+from stator.model.views.why import (
+    LATER,
+    Looked,
+    Reason,
+    Why,
+    WhyAnswer,
+    WhyTurn,
+    parse_thing,
+)
+from stator.runtime.views.reasons.why import FILES_MAX, ask
 from stator.runtime.views.refs import with_session
 from stator.surfaces.cli.parts.open_store import is_place, open_to_read
 from stator.surfaces.cli.parts.output.tell_doubt import tell_of
+from stator.surfaces.cli.parts.output.unrecorded_contents import ARGUMENTS, FROM_NOW_ON
 from stator.surfaces.cli.parts.page_addresses import of_reasons, print_addresses
 from stator.surfaces.cli.parts.question.question_scope import QuestionScope, scope_of
 from stator.surfaces.cli.parts.question.typed_path import recorded_places
@@ -62,10 +71,10 @@ NOT_RECORDED = {
     "unknown": "not known",
 }
 """Where a line comes from that no recorded write explains."""
+ENDS_SO = "ends so"
 MATCHED = {
     "another case": "written in another case",
     "begins so": "the only name that begins so",
-    "ends so": "paths that end so",
     "contains it": "the only name that contains it",
 }
 
@@ -110,13 +119,17 @@ def why(
                 for reason in answer:
                     screen.item(documents.reason(reason, answer))
         else:
+            if len(ends := _ending(found)) > 1:
+                more = " or more" if len(ends) >= FILES_MAX else ""
+                screen.line(f"{count(len(ends), 'file')}{more} end in {_typed(found)}")
+                screen.line()
             for place, answer in enumerate(found.answers):
                 if place:
                     screen.line()
                 if answer.kind == "call" and _is_in_doubt(answer):
                     tell_of(screen, opened, answer.turns[0].session, answer.name)
                 else:
-                    _show(screen, answer, found.looked)
+                    _show(screen, answer, found)
         if not found.answers:
             return _report_nothing(scope, found)
     return 0
@@ -156,14 +169,24 @@ def _where(looked: Looked) -> str:
     return f"{many} of {'this' if looked.project else 'every'} project"
 
 
+def _ending(found: Why) -> list[WhyAnswer]:
+    """The files that are answered for because their paths end as it was typed."""
+    return [answer for answer in found.answers if answer.matched == ENDS_SO]
+
+
+def _typed(found: Why) -> str:
+    return brief(parse_thing(found.asked).text)
+
+
 # -- one answer -----------------------------------------------------------------------------------
 
 
-def _show(screen: Screen, answer: WhyAnswer, looked: Looked) -> None:
-    screen.line(_heading(answer, looked), hang=2)
+def _show(screen: Screen, answer: WhyAnswer, found: Why) -> None:
+    screen.line(_heading(answer, found), hang=2)
     if answer.lines:
         screen.line()
         screen.lines(_source_lines(answer))
+        screen.lines(_unsure(answer))
     shown = [turn for turn in answer.turns if any(reason.kind != "read" for reason in turn.reasons)]
     for turn in shown:
         screen.line()
@@ -187,30 +210,50 @@ def _source_lines(answer: WhyAnswer) -> Iterator[Line]:
         yield shown.add(line.text)
 
 
+def _is_unsure(answer: WhyAnswer) -> bool:
+    """Whether the write that some of the lines come from is not known."""
+    return any(line.source == "unknown" for line in answer.lines)
+
+
+def _unsure(answer: WhyAnswer) -> Iterator[Line]:
+    """Why it is not known which write the lines come from, and where else to look."""
+    if not _is_unsure(answer):
+        return
+    yield Line("not known which edit: not all contents were recorded", "dim")
+    yield Line(FROM_NOW_ON, "dim")
+    calls = [one for one in answer if one.kind == "call" and one.effect != "read"]
+    if calls:
+        newest = max(calls, key=lambda one: one.at)
+        yield Line(f"{ARGUMENTS}stator show {short(newest.session)}:@{newest.seq}", "dim")
+
+
 def _indented(turn: WhyTurn) -> Iterator[Line]:
     """What a turn changed in the file."""
     for line in coloured(turn.patches):
         yield Line("    ").extend(line)
 
 
-def _heading(answer: WhyAnswer, looked: Looked) -> Line:
+def _heading(answer: WhyAnswer, found: Why) -> Line:
     kind = "" if answer.kind == "file" else f"{answer.kind.replace('_', ' ')} "
     line = Line(kind, "dim").add(_named(answer), "title")
     _from(line, answer.unverified)
-    if answer.matched:
+    if answer.matched in MATCHED:
         line.add(f" ({MATCHED[answer.matched]}; nothing has exactly this name)", "dim")
+    elif answer.matched and len(_ending(found)) == 1:
+        line.add(f" (the only file that ends in {_typed(found)})", "dim")
     more = " or more" if answer.more else ""
     if answer.kind == "file":
         edits = f"{count(answer.changes, 'edit')}{more}"
         changed = f"{count(answer.sessions, 'session')} changed it, {edits}"
         if answer.lines:
-            changed = f"from {edits} in {count(answer.sessions, 'session')}"
+            where = f"{edits} in {count(answer.sessions, 'session')}"
+            changed = f"from one of {where}" if _is_unsure(answer) else f"from {where}"
         line.add(f" · {changed if answer.changes else 'no recorded change'}")
         line.add(f" · read {count(answer.reads, 'time')}" if answer.reads else "", "dim")
     elif answer.kind not in ("call", "commit", "revision"):
         line.add(f" · {count(answer.changes, 'version')}{more}")
         line.add(f" in {count(answer.sessions, 'session')}" if answer.sessions > 1 else "")
-    return line.add(f" · looked in {_where(looked)}", "dim")
+    return line.add(f" · looked in {_where(found.looked)}", "dim")
 
 
 def _named(answer: WhyAnswer) -> str:
@@ -273,7 +316,7 @@ def _place(reasons: Iterable[Reason]) -> str:
 
 
 def _decision(reason: Reason) -> Line:
-    line = _labelled("decided", "bold").extend(record_line.of_decision(reason))
+    line = _labelled("decided", "bold").extend(record_line.of_decision(reason, ", instead of: "))
     line.add(f" · {reason.status}" if reason.status else "", "dim")
     return _trusted(line, reason).add(_place([reason]), "id")
 

@@ -169,6 +169,7 @@ def decision(line: DecisionLine) -> dict[str, Any]:
         "seq": line.seq,
         "stands": line.stands,
         "by": line.by or None,
+        "left_out": line.left_out,
         "record": wire.record(line.recorded),
     }
 

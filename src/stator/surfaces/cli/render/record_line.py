@@ -165,10 +165,10 @@ def of_record(record: Record) -> Line:
     return line
 
 
-def of_decision(reason: Reason) -> Line:
+def of_decision(reason: Reason, over: str = ", over ") -> Line:
     """A decision as a reason: `payment: pay by transfer, over card — ACME takes no cards`."""
     line = Line(f"{reason.topic}: " if reason.topic else "", "bold").add(brief(reason.text))
-    line.add(f", over {', '.join(reason.over)}" if reason.over else "")
+    line.add(f"{over}{', '.join(reason.over)}" if reason.over else "")
     line.add(f" (chosen by the {reason.by})" if reason.by else "", "dim")
     return _because(line, brief(reason.detail) if reason.detail else "")
 

@@ -22,17 +22,22 @@ COMMENTED = "#   "
 """How lines of a change begin that git could not apply."""
 
 
-def show(screen: Screen, patches: Sequence[FilePatch]) -> None:
-    """Show all patches."""
+def show(screen: Screen, patches: Sequence[FilePatch], comments: Iterable[str] = ()) -> None:
+    """Show all patches, and comments after them."""
+    text = text_of(patches) + "".join(f"{comment}\n" for comment in comments)
     if screen.is_terminal:
-        screen.whole(coloured(patches))
+        screen.whole(_coloured(text))
     else:
-        screen.verbatim(text_of(patches))
+        screen.verbatim(text)
 
 
 def coloured(patches: Iterable[FilePatch]) -> Iterator[Line]:
     """The lines of patches, escaped and coloured."""
-    for shown in lines(text_of(patches)):
+    return _coloured(text_of(patches))
+
+
+def _coloured(text: str) -> Iterator[Line]:
+    for shown in lines(text):
         if shown:
             style = "bold" if shown.startswith(HEADERS) else STYLES.get(shown[:1], "")
             yield Line(shown, style)
