@@ -13,6 +13,7 @@ from stator.model.exchange.shell_effects import parts_of_success
 from stator.model.log.shown_text import cut_short
 from stator.model.values.late_pattern import late
 from stator.model.views.name_words import COPY
+from stator.model.views.open_calls import SettledCall
 
 TEXT_MAX = 500
 """Characters of a prompt, of the agent's words and of a command."""
@@ -50,20 +51,6 @@ class RanTests(msgspec.Struct, frozen=True):
     seq: int
     status: str = ""
     """How its call ended; empty where that says nothing of the tests, as behind a pipe."""
-
-
-class SettledCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that was in doubt until someone said whether it happened."""
-
-    call: str
-    text: str
-    """The call with its arguments: `pay(amount=5)`."""
-    verdict: str
-    """done, not done or run again."""
-    by: str = ""
-    why: str = ""
-    seq: int = 0
-    """Where that is recorded."""
 
 
 class SessionRecap(msgspec.Struct, frozen=True, kw_only=True):

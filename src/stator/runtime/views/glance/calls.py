@@ -1,5 +1,4 @@
-"""Lists calls of one session or of many, with whether those without an outcome wait for a person; those that were
-settled lately."""
+"""Lists calls of one session or of many, with whether those without an outcome wait for a person."""
 
 from __future__ import annotations
 
@@ -8,16 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from stator.errors import NotFound
-from stator.model.log.commit import Commit
 from stator.model.log.query import PAGE_MAX, CallQuery, CallRow, Counts, Page, SessionRow
-from stator.model.log.shown_text import cut_short
-from stator.model.records.text import arguments_text
 from stator.model.records.types import ApprovalRecord, CallRecord
 from stator.model.sessions.lifecycle import ENDED, lent_upto
 from stator.model.views.open_calls import waits
-from stator.model.views.recap import TEXT_MAX, SettledCall
 from stator.runtime.views.last_acts import by_last_act
-from stator.runtime.views.refs import arguments_of, intent_of
 from stator.store.port import StorePort
 
 WAITS = "awaiting approval"
@@ -121,35 +115,6 @@ def unanswered(
     grants = (entry.record for entry in store.entries(row.id, "approvals"))
     answered = {one.call for one in grants if isinstance(one, ApprovalRecord)}
     return [record for record in waiting if record.call not in answered]
-
-
-def settled_in(
-    store: StorePort, session: str, newest: Sequence[Commit], after: int
-) -> list[SettledCall]:
-    """Which calls in doubt the newest commits of a session settle after a seq, if nothing became of them since. The
-    newest commit comes first."""
-    asked = {commit.call: commit for commit in newest if commit.kind == "call"}
-    seen: set[str] = set()
-    found: list[SettledCall] = []
-    for end in newest:
-        if end.seq <= after or not end.call or end.call in seen:
-            continue
-        seen.add(end.call)
-        if end.kind == "settlement":
-            intent = asked.get(end.call) or intent_of(store, session, end.call)
-            found.append(_settled(end, intent))
-    return found
-
-
-def _settled(end: Commit, intent: Commit | None) -> SettledCall:
-    return SettledCall(
-        call=end.call,
-        text=cut_short(arguments_text(end.tool, arguments_of(intent)), TEXT_MAX),
-        verdict=end.cause or end.status,
-        by=str(end.known("principal", "")),
-        why=str(end.known("why", "")),
-        seq=end.seq,
-    )
 
 
 def not_ok(store: StorePort, session: str, counts: Counts) -> int:

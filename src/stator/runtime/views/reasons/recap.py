@@ -42,8 +42,9 @@ from stator.runtime.views.file_changes import (
     changed_lately,
     is_long,
 )
-from stator.runtime.views.glance.calls import settled_in, unanswered
+from stator.runtime.views.glance.calls import unanswered
 from stator.runtime.views.last_acts import acted, asks_last_act, by_last_act
+from stator.runtime.views.reasons.doubt_story import settled_in
 from stator.runtime.views.reflog import turn_at
 from stator.runtime.views.refs import find_session
 from stator.store.port import StorePort

@@ -14,11 +14,11 @@ from stator.model.log.query import TurnRow
 from stator.model.records.types import Entry
 from stator.model.values import canon
 from stator.model.values.ids import short
-from stator.model.views.recap import SettledCall
+from stator.model.views.open_calls import SettledCall
 from stator.runtime.driving import approvals, budgets, settlement
 from stator.runtime.facade.view import SessionView
 from stator.runtime.views.file_changes import FileChange
-from stator.runtime.views.glance.calls import settled_in
+from stator.runtime.views.reasons.doubt_story import settled_in
 from stator.runtime.views.words import ModelWords, last_words
 from stator.surfaces.cli.commands.show import pair, plan_section, section
 from stator.surfaces.cli.parts.agent_command import agent_command, by_hand

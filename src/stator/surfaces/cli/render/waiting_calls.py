@@ -10,7 +10,7 @@ import msgspec
 from stator.model.records.text import given_by
 from stator.model.values import canon
 from stator.model.values.ids import short
-from stator.model.views.recap import SettledCall
+from stator.model.views.open_calls import SettledCall
 from stator.runtime.driving.approvals import Grant, Waiting
 from stator.runtime.driving.settlement import Doubt
 from stator.runtime.views.reasons.doubt_story import DoubtStory
