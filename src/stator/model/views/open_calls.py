@@ -26,7 +26,7 @@ IMPORTED = "import:"
 
 
 class SettledCall(msgspec.Struct, frozen=True, kw_only=True):
-    """A call that was in doubt until someone said whether it happened."""
+    """A call that was in doubt, and how it was settled."""
 
     call: str
     text: str

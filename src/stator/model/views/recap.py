@@ -105,7 +105,7 @@ class SessionRecap(msgspec.Struct, frozen=True, kw_only=True):
     in_doubt: list[str] = []
     """Calls that may or may not have happened, and that a person is asked about: id and tool."""
     settled: list[SettledCall] = []
-    """Calls that were in doubt, and of which it was said since the last turn began whether they happened."""
+    """Calls in doubt that were settled since the last turn began."""
     old_doubts: int = 0
     """Calls that may or may not have happened, so long ago in an imported session that nobody is asked."""
     waiting: list[str] = []

@@ -83,7 +83,8 @@ def cost(
     """Show what sessions cost: by day, agent, project, model or session.
 
     Tokens that were read from a cache are counted apart. A cost with > lacks what has no known price, one with ~ was
-    computed from tokens and prices; – is unknown. A session that is named counts with its sub-agents.
+    computed from tokens and prices; – is unknown. A session that is named counts with its sub-agents. SESSIONS counts
+    those with recorded usage.
 
     Parameters
     ----------

@@ -62,7 +62,7 @@ class SessionSummary(msgspec.Struct, frozen=True):
     pending: list[Entry]
     files: list[FileChange]
     settled: list[SettledCall]
-    """Calls that were in doubt, and of which it was said since the last turn began whether they happened."""
+    """Calls in doubt that were settled since the last turn began."""
     said: ModelWords | None = None
     """The agent's last words."""
 

@@ -55,7 +55,7 @@ NEEDS = (
     Column(title="COMMAND"),
 )
 ABOUT_SHARE = 0.4
-"""The part of the room beside what it is and its command that what a need is about gets, if it needs so much."""
+"""The part of the room left by the first and the last column that the column ABOUT gets, if it is that wide."""
 NAME_LEAST = 6
 """Cells of a name that are left before its age."""
 SESSIONS = (

@@ -100,7 +100,7 @@ def _examined(
 
 
 def _view(opened: OpenedStore, session: str | None) -> SessionView:
-    """The session that is named. Of a file it is said how that is verified: a bundle is no session of the store."""
+    """The session that is named. The error about a file names the command that verifies a bundle."""
     try:
         return opened.session(session)
     except NotFound:

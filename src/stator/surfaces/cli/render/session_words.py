@@ -34,7 +34,7 @@ def prompt_beside_name(one: ListedSession, *, always: bool = False) -> str:
 
 
 def newest_prompt(one: ListedSession) -> str:
-    """What was asked last, if that is no mere "go on"; else the first prompt beside the name."""
+    """The newest prompt, if it says something; else the first prompt beside the name."""
     if one.newest is not None and one.began is not None and one.newest.seq != one.began.seq:
         from stator.model.views.recap import says_something, typed  # of several turns only
 

@@ -19,7 +19,7 @@ GAP = 2
 HEADER = "head"
 TAIL = "tail"
 KEPT = "kept"
-"""The styles of a last piece that stays where the rest of a cell is cut: one that tells names apart, and a remark."""
+"""The styles of a last piece that stays where the rest of a cell is cut: an id or a branch, and a dim remark."""
 
 
 HEAD_MIN = 4

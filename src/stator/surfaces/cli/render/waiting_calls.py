@@ -35,7 +35,7 @@ LABEL = 10
 HANG = len(NEXT) + LABEL
 """Where the later rows of such a line begin."""
 CALL_MAX = 120
-"""Characters of a call beside what became of it."""
+"""Characters of a call beside how it was settled."""
 AGAIN = 3
 """Later calls with the same arguments that are named."""
 
@@ -61,7 +61,7 @@ def doubt_lines(found: Doubt, *, named: bool = True) -> Iterator[Line]:
 
 
 def settled_words(found: SettledCall) -> Line:
-    """A call that was in doubt, what became of it, and who says so."""
+    """A call that was in doubt, how it was settled, by whom and why."""
     line = Line(record_line.brief(found.text, CALL_MAX), "bold").add(f": {found.verdict}")
     line.add(f", by {found.by}" if found.by else "")
     line.add(f", “{record_line.brief(found.why)}”" if found.why else "")
