@@ -6,7 +6,7 @@ import pytest
 
 import stator
 from runtime.test_why import record_revision
-from stator.model.views.recap import asked_in, ran_tests, says_something
+from stator.model.views.recap import asked_in, asked_last, ran_tests, says_something
 from stator.runtime.views import file_changes
 
 
@@ -55,6 +55,17 @@ def test_of_a_prompt_that_begins_as_many_do_the_title_is_given():
 
 
 @pytest.mark.parametrize(
+    ("newest", "wanted"),
+    [
+        ([(3, "ok"), (2, "and cache it"), (1, "make it fast")], (2, "and cache it")),
+        ([(1, "make it fast")], (0, "")), ([(2, "make it fast")], (0, "")), ([(2, "go on")], (0, "")),
+    ],
+)  # fmt: skip
+def test_what_was_asked_last_is_told_where_it_is_something_else(newest, wanted):
+    assert asked_last(newest, (1, "make it fast")) == wanted
+
+
+@pytest.mark.parametrize(
     ("command", "status", "wanted"),
     [
         ("mix test", "ok", "ok"), ("mix compile && mix test 2>&1", "ok", "ok"),
@@ -84,6 +95,25 @@ def test_a_session_is_told_in_three_lines(either):
     ]  # fmt: skip
     assert one.ended == ["committed 64f1b9a and pushed", "2 steps open"]
     assert one.said == "It is fast now."
+
+
+def test_steps_that_are_only_claimed_are_told_once(either):
+    with either.open("work") as s, s.turn("measure") as t:
+        t.plan("measure", "done")
+    (one,) = either.recap()
+    assert (one.did, one.ended) == (["no calls"], ["1 step claimed done, not checked"])
+
+
+def test_a_retry_names_the_turn_that_it_tries_again(either):
+    with either.open("work") as s:
+        for words in ("first", "second"):
+            with s.turn(words) as t:
+                t.say("done")
+        with s.retry("t2") as again:
+            again.say("done better")
+    assert {one.name: one.retry_of for one in either.recap()} == {
+        "work": "", "work~t2.2": "t2 of work",
+    }  # fmt: skip
 
 
 def test_the_newest_decisions_in_force_are_told(either):

@@ -230,6 +230,24 @@ def test_on_a_terminal_a_brief_of_no_session_begins_with_what_a_new_agent_is_tol
     assert "An agent that starts" not in on_terminal("brief", "fix-login", "--no-pager", rows=60)
 
 
+def test_in_a_pipe_the_brief_of_no_session_says_on_stderr_which_one_it_is(store, ask):
+    (line,) = ask("brief").err.splitlines()
+    assert line.endswith(
+        "this is the brief of the last session; what an agent is told that starts here: stator brief --project"
+    )
+    assert ask("brief", "fix-login").err == ""
+    assert ask("brief", "fix-login").out == ask("brief").out
+    assert ask("brief", "--json").err == ""
+
+
+def test_a_prompt_that_nothing_bears_on_says_what_would(store, ask):
+    told = " ".join(ask("brief", "--for-prompt", "draw a poster of tulips").out.split())
+    assert told.startswith("nothing bears on it: an agent is told nothing looked at: 1 decision in")
+    assert "two or more of its rarer words on one line" in told
+    empty = ask("brief", "--for-prompt", "what now?").out
+    assert "it has no word that says what it is about" in empty
+
+
 def test_few_words_that_a_later_turn_ended_with_follow_those_of_an_earlier_one(
     tmp_path, ask, monkeypatch
 ):

@@ -43,6 +43,26 @@ def test_the_whole_comes_first_and_says_what_it_lacks(ask):
     assert lines[2] == "1 of 3 sessions used tokens of unknown price; prices: stator.toml"
 
 
+@pytest.mark.parametrize("by", cost.KINDS)
+def test_every_row_counts_only_sessions_with_recorded_usage(ask, by):
+    found = [json.loads(line) for line in ask("cost", "--by", by, "--json").lines]
+    assert sum(item["sessions"] for item in found) == 3
+
+
+def test_since_a_time_sessions_without_recorded_usage_are_told_too(ask):
+    whole, lately = ask("cost").lines[0], ask("cost", "--since", "1d").lines[0]
+    assert lately == whole
+
+
+def test_a_heading_that_is_too_wide_keeps_its_dates(ask, monkeypatch):
+    dates = ask("cost").lines[0].partition("usage)")[2]
+    monkeypatch.setenv("COLUMNS", "60")
+    assert ask("cost").lines[:2] == [
+        f"project shop · cost · 3 sessions{dates}",
+        "1 more session without recorded usage",
+    ]
+
+
 def test_a_glance_shows_days_agents_and_sessions_and_what_cost_most_first(ask):
     lines = ask("cost").lines
     assert lines[4].split() == ["BY", "SESSIONS", "TOKENS", "CACHED", "COST"]

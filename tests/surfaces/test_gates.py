@@ -160,6 +160,7 @@ def test_settle_lists_calls_in_doubt_and_the_three_answers(store, ask):
         "      stator settle c_… --done        it happened\n"
         "      stator settle c_… --not-done    it did not, and must not run again\n"
         "      stator settle c_… --run-again   it did not, and may run again\n"
+        '    how you know is recorded with it: stator settle c_… --done --why "…"\n'
         "    around it: stator log s_…:t3\n"
     )
     (item,) = rows(ask("settle", "--json"))
@@ -473,17 +474,52 @@ def test_a_session_driven_by_another_process_can_be_approved_limited_and_paused(
         assert driver.wait(PATIENCE_S) == 0
 
 
-def test_a_session_of_a_killed_process_can_be_settled_and_closed(tmp_path, ask):
+@pytest.fixture
+def killed(tmp_path):
+    """The path of a store with a session whose process was killed while its second turn paid."""
     path = str(tmp_path / "killed.db")
     script = """
 import os, signal, sys, stator
 @stator.tool(effect="write")
 def pay(amount): os.kill(os.getpid(), signal.SIGKILL)
-with stator.connect(sys.argv[1], project="shop").open("left") as s, s.turn("go") as t:
-    t.call(pay, amount=5)
+with stator.connect(sys.argv[1], project="shop").open("left") as s:
+    with s.turn("count it") as t: t.say("It is 5.")
+    with s.turn("pay it") as t: t.call(pay, amount=5)
 """
     with started("-c", script, path) as driver:
         driver.wait(PATIENCE_S)
+    return path
+
+
+def test_a_settled_call_is_told_where_its_session_is_continued(killed, ask):
+    settled = ask("settle", "--done", "--yes", "--why", "the bank says so", "--store", killed)
+    assert settled.lines[-1] == "next: stator resume left"
+    call = "pay(amount=5): done, by local:"
+    shown = ask("resume", "left", "--store", killed)
+    (line,) = [one for one in shown.lines if one.startswith("  settled")]
+    assert line.startswith(f"  settled     {call}")
+    assert re.search(r", “the bank says so”  @\d+$", line)
+    assert "  last words  It is 5.  t1\n" in shown.out
+    recap = ask("recap", "left", "--store", killed).out
+    assert f" settled     {call}" in recap
+    assert "last words: “It is 5.”  t1\n" in recap
+    for command in ("resume", "recap"):
+        found = json.loads(ask(command, "left", "--json", "--store", killed).out)["settled"]
+        assert [(one["text"], one["verdict"], one["why"]) for one in found] == [
+            ("pay(amount=5)", "done", "the bank says so")
+        ]
+
+
+def test_a_settled_call_is_not_told_any_more_once_a_later_turn_began(killed, ask):
+    ask("settle", "--not-done", "--yes", "--store", killed)
+    with stator.connect(killed, project="shop").open("left") as s, s.turn("leave it") as t:
+        t.say("As you wish.")
+    for command in ("resume", "recap"):
+        assert json.loads(ask(command, "left", "--json", "--store", killed).out)["settled"] == []
+
+
+def test_a_session_of_a_killed_process_can_be_settled_and_closed(killed, ask):
+    path = killed
     assert "interrupted its driver is gone (process died)" in ask("resume", "--store", path).out
     (left,) = rows(ask("settle", "--json", "--store", path))
     assert (left["cause"], left["arguments"]) == ("process died", {"amount": 5})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import stator
 from surfaces.recorded import normal
 
 
@@ -253,3 +254,58 @@ def test_diff_between_two_sessions(store, ask, world):
     answer = ask("diff", "fix-login:t3", "other-way:head")
     assert answer.code == 0
     assert "auth: use signed cookies superseded by use OAuth" in answer.out
+
+
+def test_verify_shows_every_head_in_the_same_way_and_what_heads_are_for(store, ask, monkeypatch):
+    with stator.connect(store, project="shop").open("a session of a longer name") as s:
+        s.tag("here")
+    for columns, rows in (("80", 4), ("96", 2), ("110", 2)):
+        monkeypatch.setenv("COLUMNS", columns)
+        shown = ask("verify").lines
+        first = next(n for n, line in enumerate(shown) if re.match(r"  [0-9a-f]{64}", line))
+        last = next(n for n, line in enumerate(shown) if line.startswith("no damage found; "))
+        heads = shown[first:last]
+        assert len(heads) == rows
+        assert sum(bool(re.match(r"  [0-9a-f]{64}", line)) for line in heads) == 2
+        assert " ".join(" ".join(shown[last:]).split()) == (
+            "no damage found; a rewrite of a whole log shows only against a head that you kept elsewhere: "
+            "stator verify SESSION --head HASH"
+        )
+
+
+def test_verify_of_a_bundle_says_how_that_is_verified(store, ask, tmp_path):
+    bundle = str(tmp_path / "x.stator")
+    assert ask("export", "fix-login", "-o", bundle).code == 0
+    told = ask("verify", bundle)
+    assert told.code == 2
+    assert f"stator import {bundle} --dry-run" in told.err
+    assert "all hashes verified" in ask("import", bundle, "--dry-run").out
+    assert "no session" in ask("verify", "no-such-session").err
+
+
+def test_a_heading_leaves_out_whole_parts_and_cuts_none(store, ask, monkeypatch):
+    name = "a session whose name takes all the room that a line has on most screens"
+    with stator.connect(store, project="shop").open(name, agent="coder") as s, s.turn("go") as t:
+        t.try_call(stator.tool(lambda: 1 / 0, name="fail"))
+    heads = {}
+    for columns in range(60, 140, 4):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        heads[columns] = normal(ask("calls", "a session", "--failed").lines[0])
+    whole = f"{name} s_… · failed calls · coder · paused · 1 turn, "
+    assert heads[136].startswith(whole)
+    for head in heads.values():
+        shown, end = head.split(" s_…", 1)
+        assert shown == name or shown.endswith("…")
+        assert "…" not in end
+        assert end.startswith(" · failed calls")
+        assert end.split(" · ")[1:] == [
+            part for part in heads[136].split(" · ")[1:] if part in end.split(" · ")
+        ]
+
+
+def test_the_help_of_ls_says_which_doubts_it_lists(ask):
+    told = " ".join(ask("ls", "--help").out.split())
+    assert "sessions with a call in doubt that you are asked about" in told
+    assert (
+        "older doubts of imported sessions are history, which stator calls --open lists too" in told
+    )

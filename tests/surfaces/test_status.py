@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -41,9 +42,9 @@ def test_the_status_says_what_needs_you_with_the_command_and_how_the_last_sessio
     assert "fix-login" in last
     assert "demo-agent" in last
     assert "in doubt" in last
-    assert "fix the login bug" in last
+    assert "finish, and pay the invoice" in last
     assert last.endswith("–")  # no price is recorded
-    assert "This week  1 session · 1.2 k tokens · cost –" in lines
+    assert "Last 7 days  1 session · 1.2 k tokens · cost –" in lines
     assert lines[-1] == "stator log fix-login · stator recap · stator --help"
 
 
@@ -139,10 +140,37 @@ def test_a_cost_that_was_computed_is_marked(store, ask, wide, tmp_path):
     assert computed == {"priced": True, "fix-login": False}
 
 
-def test_old_sessions_are_not_of_this_week(store, ask, monkeypatch):
+def test_old_sessions_are_not_of_the_last_seven_days(store, ask, monkeypatch):
     month = 31 * 24 * 3600 * 1_000_000
     monkeypatch.setattr("stator.runtime.base.context.Context.clock", lambda _: START + month)
-    assert "This week  no sessions" in ask().lines
+    assert "Last 7 days  no sessions" in ask().lines
+
+
+def test_what_needs_you_leaves_out_the_cause_where_it_has_no_room_and_never_cuts_the_age(
+    store, ask, monkeypatch
+):
+    told = {}
+    for columns in (80, 140):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        told[columns] = next(line for line in ask().lines if "in doubt  pay" in line)
+    assert re.search(r"fix-login t3 · \d+ \w+( ago)?  +stator settle", told[80])
+    assert ", the tool does not know  stator settle" in told[140]
+
+
+def test_the_last_sessions_show_what_was_asked_last_unless_that_says_nothing(store, ask, wide):
+    with stator.connect(store, project="shop").open("fix-login") as s, s.turn("go on") as t:
+        t.say("ok")
+    last = next(line for line in ask().lines if line.startswith("Last "))
+    assert "fix the login bug" in last
+
+
+def test_the_last_seven_days_count_sessions_as_the_cost_of_seven_days_does(store, ask, wide):
+    with stator.connect(store, project="shop").open("silent") as s, s.turn("go") as t:
+        t.say("ok")
+    (line,) = [line for line in ask().lines if line.startswith("Last 7 days")]
+    assert "2 sessions (demo-agent 1), 1 with recorded usage" in line
+    heading = ask("cost", "--since", "7d").lines[0]
+    assert "· 1 session (1 more without recorded usage)" in heading
 
 
 @pytest.mark.parametrize("columns", [80, 120, 200])

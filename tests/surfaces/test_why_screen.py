@@ -44,12 +44,15 @@ def test_each_reason_is_one_json_line_with_what_it_is_a_reason_of(store, ask):
 def test_a_recap_shows_what_was_asked_decided_done_and_how_it_ended(store, ask):
     head, *lines = [line.strip() for line in ask("recap").lines]
     assert head == "15 Nov 2026 00:00  fix-login  demo-agent"
-    assert lines[0] == "asked    fix the login bug"
-    assert lines[1] == "decided  auth: use signed cookies"
-    assert lines[2] == "did      0 of 2 steps done; changed 2 files; last tests failed: pytest -q"
-    assert lines[3] == "the agent's last words: “Two tests fail. ⏎ Switching to sessions.”"
-    assert lines[4].startswith("ended    in doubt: pay c_")
-    assert lines[4].endswith("; 2 steps open")
+    assert lines[0] == "asked       fix the login bug"
+    assert lines[1] == "asked last  t3  finish, and pay the invoice"
+    assert lines[2] == "decided     auth: use signed cookies"
+    assert (
+        lines[3] == "did         0 of 2 steps done; changed 2 files; last tests failed: pytest -q"
+    )
+    assert lines[4] == "the agent's last words: “Two tests fail. ⏎ Switching to sessions.”  t2"
+    assert lines[5].startswith("ended       in doubt: pay c_")
+    assert lines[5].endswith("; 2 steps open")
 
 
 def test_a_recap_as_json_has_both_lines_in_words_and_in_fields(store, ask):

@@ -1,4 +1,5 @@
-"""Decides what readers show of a call that has no outcome in the log, and whether it concerns a person. Pure.
+"""Decides what readers show of a call that has no outcome in the log, and whether it concerns a person; and
+what they show of one that was settled. Pure.
 
 Nothing about absence is written down: that no result came is no event. So readers work it out, each time, from
 whether anything more is expected of the program that made the call.
@@ -22,6 +23,20 @@ HISTORY_US = 14 * 24 * 3600 * 1_000_000
 """How old an imported call in doubt is, at least, for which nobody is asked any more."""
 IMPORTED = "import:"
 """What the principal of everything begins with that was imported."""
+
+
+class SettledCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that was in doubt, and how it was settled."""
+
+    call: str
+    text: str
+    """The call with its arguments: `pay(amount=5)`."""
+    verdict: str
+    """done, not done or run again."""
+    by: str = ""
+    why: str = ""
+    seq: int = 0
+    """Where that is recorded."""
 
 
 def is_running(record: CallRecord) -> bool:

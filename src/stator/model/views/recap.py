@@ -13,6 +13,7 @@ from stator.model.exchange.shell_effects import parts_of_success
 from stator.model.log.shown_text import cut_short
 from stator.model.values.late_pattern import late
 from stator.model.views.name_words import COPY
+from stator.model.views.open_calls import SettledCall
 
 TEXT_MAX = 500
 """Characters of a prompt, of the agent's words and of a command."""
@@ -68,6 +69,11 @@ class SessionRecap(msgspec.Struct, frozen=True, kw_only=True):
     asked: str = ""
     asked_turn: int = 0
     """The turn whose prompt that is; 0: no prompt is recorded."""
+    asked_last: str = ""
+    """The newest prompt that says something; empty where that is the same."""
+    asked_last_turn: int = 0
+    retry_of: str = ""
+    """Of a retry: the turn that it tries again, `t1 of fix-login`."""
     steps_done: int = 0
     steps_claimed: int = 0
     """Steps of the plan that are recorded as done and were not checked."""
@@ -95,8 +101,11 @@ class SessionRecap(msgspec.Struct, frozen=True, kw_only=True):
     said: str = ""
     """The last words of the agent."""
     said_seq: int = 0
+    said_turn: int = 0
     in_doubt: list[str] = []
     """Calls that may or may not have happened, and that a person is asked about: id and tool."""
+    settled: list[SettledCall] = []
+    """Calls in doubt that were settled since the last turn began."""
     old_doubts: int = 0
     """Calls that may or may not have happened, so long ago in an imported session that nobody is asked."""
     waiting: list[str] = []
@@ -153,6 +162,16 @@ def asked_in(prompts: Sequence[tuple[int, str]], name: str) -> tuple[int, str]:
     return 0, ""
 
 
+def asked_last(newest: Iterable[tuple[int, str]], first: tuple[int, str]) -> tuple[int, str]:
+    """(turn, words) of the newest prompt that says something, if that is another one than the first; the newest prompt
+    comes first."""
+    for turn, prompt in newest:
+        if says_something(prompt):
+            words = cut_short(typed(prompt), TEXT_MAX)
+            return (turn, words) if turn > first[0] and words != first[1] else (0, "")
+    return 0, ""
+
+
 def ran_tests(command: str, seq: int, status: str, output: Any) -> RanTests | None:
     """The tests that a call ran, if it ran any. They ended ok or failed only where the status of the call cannot mean
     anything else, so not behind a pipe."""
@@ -169,10 +188,12 @@ def _count(number: int, noun: str) -> str:
 
 
 def _did(one: SessionRecap) -> Iterable[str]:
-    if one.steps_done or one.steps_claimed or one.steps_open:
+    if one.steps_done or one.steps_open:
         total = _count(one.steps_done + one.steps_claimed + one.steps_open, "step")
-        claimed = f"{one.steps_claimed} claimed done, not checked" if one.steps_claimed else ""
-        yield ", ".join(filter(None, [f"{one.steps_done} of {total} done", claimed]))
+        # Where none is open, how it ended says it.
+        is_told = one.steps_claimed and one.steps_open
+        claimed = f", {one.steps_claimed} claimed done, not checked" if is_told else ""
+        yield f"{one.steps_done} of {total} done{claimed}"
     if one.files:
         least = "at least " if one.files_least else ""
         yield f"changed {least}{_count(one.files, 'file')}"
@@ -216,7 +237,8 @@ def _ended(one: SessionRecap) -> Iterable[str]:
     if one.steps_open:
         yield f"{_count(one.steps_open, 'step')} open"
     elif one.steps_claimed:
-        yield "all steps claimed done, none checked"
+        whole = "all " if one.steps_claimed > 1 and not one.steps_done else ""
+        yield f"{whole}{_count(one.steps_claimed, 'step')} claimed done, not checked"
     elif not (
         one.in_doubt
         or one.old_doubts

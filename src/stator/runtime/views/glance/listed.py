@@ -49,6 +49,8 @@ class ListedSession(msgspec.Struct, frozen=True, kw_only=True):
     cost: Cost
     began: Commit | None = None
     """The commit of its first turn, which holds the prompt."""
+    newest: Commit | None = None
+    """The commit of its last turn, where the reader asked for that."""
     files: int | None = None
     """Files that it changed, net; None: too much happened in it to count them for a list."""
     ended: str = ""

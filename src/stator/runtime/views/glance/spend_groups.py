@@ -24,6 +24,7 @@ class SpendGroup(msgspec.Struct, kw_only=True):
 
     name: str
     sessions: int = 0
+    """Sessions with recorded usage."""
     silent: int = 0
     """Sessions of which nothing is known: they report no usage."""
     spend: dict[str, int] = msgspec.field(default_factory=dict)
@@ -49,7 +50,7 @@ def grouped(spent: Iterable[SessionSpend], name: GroupName) -> list[SpendGroup]:
         parts = {name(one, part) for part in one.parts} or {name(one, None)}
         for each in parts:
             group = found.setdefault(each, SpendGroup(name=each))
-            group.sessions += 1
+            group.sessions += bool(one.parts)
             group.silent += not one.parts
         for part in one.parts:
             found[name(one, part)].add(part.spend)
@@ -60,7 +61,7 @@ def summed(spent: Iterable[SessionSpend]) -> SpendGroup:
     """What all of them cost."""
     whole = SpendGroup(name="")
     for one in spent:
-        whole.sessions += 1
+        whole.sessions += bool(one.parts)
         whole.silent += not one.parts
         for part in one.parts:
             whole.add(part.spend)

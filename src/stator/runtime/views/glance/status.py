@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from typing import Any
 
 import msgspec
 
@@ -45,6 +46,7 @@ SESSIONS_MAX = 500
 """Sessions, those used last, that a week is summed up from."""
 LOOKED_MAX = 50
 """Sessions at work or waiting that are looked into."""
+NEWEST_TURN: dict[str, Any] = {"newest_first": True, "limit": 1, "prompts": True}
 CALLS_MAX = 50
 """Open calls of one session that are looked at."""
 
@@ -81,6 +83,8 @@ class Week(msgspec.Struct, frozen=True, kw_only=True):
     sessions: int
     agents: dict[str, int]
     """How many of them each agent had."""
+    reporting: int
+    """How many of them report what they used."""
     cost: Cost
     is_whole: bool = True
     """Whether these are all; else the sum is over the sessions used last."""
@@ -130,7 +134,7 @@ def status(
             for one in seen
             if one.row.shown in RUNNING
         ],
-        last=listed(store, last, prices),
+        last=[_with_newest(store, one) for one in listed(store, last, prices)],
         week=_week(store, week, now, prices, is_whole=len(week) < SESSIONS_MAX),
         not_looked=len(at_work) - len(looked),
         old_doubts=waiting.old_doubts,
@@ -144,6 +148,12 @@ def _newest(store: StorePort, project: str | None) -> list[SessionRow]:
     others = (read("sessions", SessionQuery(project=project, status=one)) for one in states)
     ahead(store, newest, *others)
     return store.sessions(*newest.args, **newest.options).rows
+
+
+def _with_newest(store: StorePort, one: ListedSession) -> ListedSession:
+    """The same with what was asked last."""
+    turns = store.turns(one.row.id, **NEWEST_TURN)
+    return msgspec.structs.replace(one, newest=turns[0].began if turns else None)
 
 
 def _used_since(store: StorePort, rows: Sequence[SessionRow], floor: int) -> list[SessionRow]:
@@ -177,6 +187,7 @@ def _asks(
         yield read("entries", row.id, "calls", "plan", "spend", *JUDGES_STEPS)
         yield read("head", row.id)
     for row in last:
+        yield read("turns", row.id, **NEWEST_TURN)
         yield read("entries", row.id, "plan", *JUDGES_STEPS)
         yield from asks_listed(row, prices)
     for row in (*looked, *week):
@@ -248,6 +259,7 @@ def _week(
     store: StorePort, rows: Sequence[SessionRow], now: int, prices: Prices | None, *, is_whole: bool
 ) -> Week:
     counted = [row for row in rows if not _is_child(row)]
+    costs = {row.id: cost(store, row, prices) for row in rows}
     agents: dict[str, int] = {}
     for row in counted:
         agents[row.record.agent] = agents.get(row.record.agent, 0) + 1
@@ -255,6 +267,7 @@ def _week(
         since=now - WEEK_US,
         sessions=len(counted),
         agents=dict(sorted(agents.items(), key=lambda one: (-one[1], one[0]))),
-        cost=total([cost(store, row, prices) for row in rows]),
+        reporting=sum(bool(costs[row.id].spend) for row in counted),
+        cost=total(list(costs.values())),
         is_whole=is_whole,
     )

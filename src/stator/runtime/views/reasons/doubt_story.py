@@ -1,8 +1,10 @@
 """Gathers what a log holds about a call in doubt: what was asked for, what the agent said before it, what came back,
-and whether the same was called again. With that a person can find out what became of it."""
+and whether the same was called again. With that a person can find out what became of it. Lists those that were settled
+lately, too."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
@@ -10,10 +12,16 @@ import msgspec
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Put
 from stator.model.log.query import CallQuery, CallRow
+from stator.model.log.shown_text import cut_short
+from stator.model.records.text import arguments_text
+from stator.model.views.open_calls import SettledCall
 from stator.model.views.why import Reason, decision_reason, is_spoken, said_reason
+from stator.runtime.views.refs import arguments_of, intent_of
 from stator.runtime.views.words import ModelWords, said_before
 from stator.store.port import StorePort
 
+CALL_MAX = 500
+"""Characters of a call that was settled."""
 LATER = 200
 """Later calls of the same tool that are compared with it."""
 DECISIONS = 3
@@ -114,3 +122,32 @@ def _same(store: StorePort, doubt: AskedCall, rows: list[CallRow]) -> list[CallR
 def _commit(store: StorePort, session: str, seq: int) -> Commit | None:
     found = store.commits(session, seqs=[seq], limit=1)
     return found[0] if found else None
+
+
+def settled_in(
+    store: StorePort, session: str, newest: Sequence[Commit], after: int
+) -> list[SettledCall]:
+    """Which calls in doubt the newest commits of a session settle after a seq, if nothing became of them since. The
+    newest commit comes first."""
+    asked = {commit.call: commit for commit in newest if commit.kind == "call"}
+    seen: set[str] = set()
+    found: list[SettledCall] = []
+    for end in newest:
+        if end.seq <= after or not end.call or end.call in seen:
+            continue
+        seen.add(end.call)
+        if end.kind == "settlement":
+            intent = asked.get(end.call) or intent_of(store, session, end.call)
+            found.append(_settled(end, intent))
+    return found
+
+
+def _settled(end: Commit, intent: Commit | None) -> SettledCall:
+    return SettledCall(
+        call=end.call,
+        text=cut_short(arguments_text(end.tool, arguments_of(intent)), CALL_MAX),
+        verdict=end.cause or end.status,
+        by=str(end.known("principal", "")),
+        why=str(end.known("why", "")),
+        seq=end.seq,
+    )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from stator.errors import NotFound
 from stator.model.exchange.tool_files import command_of
 from stator.model.log.commit import Commit
-from stator.model.log.query import Read, SessionQuery, SessionRow, check_limit, read
+from stator.model.log.query import Read, SessionQuery, SessionRow, TurnRow, check_limit, read
 from stator.model.log.shown_text import cut_short
 from stator.model.records.tables import SPOKEN
 from stator.model.records.types import (
@@ -26,6 +27,7 @@ from stator.model.views.recap import (
     RanTests,
     SessionRecap,
     asked_in,
+    asked_last,
     ran_tests,
     says_something,
 )
@@ -42,12 +44,16 @@ from stator.runtime.views.file_changes import (
 )
 from stator.runtime.views.glance.calls import unanswered
 from stator.runtime.views.last_acts import acted, asks_last_act, by_last_act
+from stator.runtime.views.reasons.doubt_story import settled_in
+from stator.runtime.views.reflog import turn_at
 from stator.runtime.views.refs import find_session
 from stator.store.port import StorePort
 
 LIMIT = 10
 PROMPTS = 6
 """Turns, from the first, whose prompts are looked at for what a session is about."""
+LAST_TURNS: dict[str, Any] = {"newest_first": True, "limit": PROMPTS, "prompts": True}
+"""The turns, the newest first, among whose prompts that is looked for which was asked last."""
 NEWEST = 60
 """Commits at the end of a log in which the agent's last words and the last tests are looked for."""
 SPEAKERS = ("model", "agent")
@@ -113,7 +119,9 @@ def _recap(store: StorePort, row: SessionRow) -> SessionRecap:
     most = {"children": CHILDREN_MAX, "decisions": NAMED}
     read_ahead(store, session, *asked_for, limit=most, also=also)
     (row,) = acted(store, [row])
-    turn, asked = asked_in(_prompts(store, row), row.record.name)
+    first = asked_in(_prompts(store, row), row.record.name)
+    turns = store.turns(session, **LAST_TURNS)
+    last_turn, last_asked = asked_last(_words_of_turns(turns), first)
     steps = [e.record for e in store.entries(session, "plan") if isinstance(e.record, PlanRecord)]
     states: list[str] = [step.status for step in steps if step.status != "dropped"]
     revisions = store.entries(session, "revisions")
@@ -130,7 +138,6 @@ def _recap(store: StorePort, row: SessionRow) -> SessionRecap:
     words = next(in_words, answers[0] if answers else None)
     calls = [e.record for e in store.entries(session, "calls") if isinstance(e.record, CallRecord)]
     asked_about = to_settle(store, session)
-    last = store.turns(session, newest_first=True, limit=1)
     return SessionRecap(
         session=session,
         name=row.record.name,
@@ -140,8 +147,11 @@ def _recap(store: StorePort, row: SessionRow) -> SessionRecap:
         times_known=row.has_times,
         status=row.shown,
         turns=row.turns,
-        asked=asked,
-        asked_turn=turn,
+        asked=first[1],
+        asked_turn=first[0],
+        asked_last=last_asked,
+        asked_last_turn=last_turn,
+        retry_of=_retried(store, row),
         steps_done=states.count("done"),
         steps_claimed=sum(status == "claimed" for status in states),
         steps_open=sum(status not in ("done", "claimed") for status in states),
@@ -162,12 +172,14 @@ def _recap(store: StorePort, row: SessionRow) -> SessionRecap:
         tests=_tests(page),
         said="" if words is None else cut_short(words_of(words).strip(), TEXT_MAX),
         said_seq=0 if words is None else words.seq,
+        said_turn=0 if words is None else words.turn,
         in_doubt=[_call(record) for record in asked_about],
         old_doubts=len([r for r in calls if r.status == "in doubt" and not r.elsewhere])
         - len(asked_about),
+        settled=settled_in(store, session, page, turns[0].first if turns else 0),
         waiting=[_call(record) for record in unanswered(store, row, calls)],
-        last_turn=last[0].status if last else "",
-        mid_turn=bool(last and not last[0].status) and _stops_midway(page),
+        last_turn=turns[0].status if turns else "",
+        mid_turn=bool(turns and not turns[0].status) and _stops_midway(page),
         unplaced=len(unplaced_in(store, session)) if row.record.status == "active" else 0,
     )
 
@@ -177,7 +189,9 @@ def _asks_log(row: SessionRow) -> Iterator[Read]:
     lent = lent_upto(row.record.lineage)
     yield read("session", row.id, counted=True)
     yield read("commits", row.id, after=lent, newest_first=True, limit=NEWEST)
-    yield read("turns", row.id, newest_first=True, limit=1)
+    yield read("turns", row.id, **LAST_TURNS)
+    if (parent := row.record.parent) is not None and parent.kind == "retry":
+        yield read("session", parent.session)
     if not lent:
         yield read("turns", row.id, limit=PROMPTS, prompts=True)
 
@@ -200,6 +214,22 @@ def _prompts(store: StorePort, row: SessionRow) -> list[tuple[int, str]]:
         if says_something(prompt):
             break
     return found
+
+
+def _words_of_turns(turns: Iterable[TurnRow]) -> Iterator[tuple[int, str]]:
+    return ((turn.turn, words_of(turn.began, "input")) for turn in turns if turn.began is not None)
+
+
+def _retried(store: StorePort, row: SessionRow) -> str:
+    """The turn that a retry tries again; empty of other sessions."""
+    parent = row.record.parent
+    if parent is None or parent.kind != "retry":
+        return ""
+    try:
+        name = store.session(parent.session).record.name
+    except NotFound:  # the original is gone
+        name = short(parent.session)
+    return f"t{turn_at(store, row.id, parent.seq) + 1} of {name}"
 
 
 def _children(store: StorePort, session: str) -> list[SessionRow]:

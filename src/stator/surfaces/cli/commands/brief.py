@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, cast
 
@@ -21,7 +23,7 @@ from stator.surfaces.cli.render import documents
 from stator.surfaces.cli.render.escape import EscapedText
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import count
-from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.screen import Screen, note
 
 if TYPE_CHECKING:
     from stator.model.brief.doses import Dose
@@ -52,6 +54,7 @@ INDENT = 2
 
 _HANDLE = late(r"\bs_[0-9a-f]{32}\b")
 FOR_PROMPT = "stator brief --for-prompt '…'"
+OF_LAST = "this is the brief of the last session; what an agent is told that starts here: stator brief --project"
 COUNTED_IN = 200
 """Sessions, those used last, whose decisions are counted."""
 
@@ -72,9 +75,9 @@ def brief(
     """Print what the next agent is told: of a session, of the --project, with a prompt.
 
     Of a session: what another agent must know to continue it, within a token budget. With --project: what an agent is
-    told that starts in this project; on a terminal that comes first where no session is named. With --for-prompt: what
-    it is told with that first prompt. The same log always gives the same text. Recorded text in it is delimited and
-    labelled with its source.
+    told that starts in this project. Where no session is named, a terminal shows that first, and then the brief of the
+    last session; a pipe gets that brief alone. With --for-prompt: what it is told with that first prompt. The same log
+    always gives the same text. Recorded text in it is delimited and labelled with its source.
     """
     if project:
         if what or session is not None or for_prompt is not None or after is not None:
@@ -112,6 +115,8 @@ def brief(
             _to_read(screen, made.text)
         else:
             screen.raw(f"{made.text}\n".encode())
+            if not what and session is None and "STATOR_SESSION" not in os.environ:
+                note(OF_LAST)
     return 0
 
 
@@ -171,12 +176,29 @@ def _for_prompt(prompt: str, max_tokens: int, store: str | None, *, json: bool, 
         if json:
             screen.document("stator.dose/1", msgspec.to_builtins(dose))
         elif not dose:
-            screen.line(Line("nothing bears on it: an agent is told nothing", "dim"))
+            screen.lines(_why_nothing(prompt, _decisions(opened)), hang=INDENT)
         elif screen.is_terminal:
             _to_read(screen, dose.text)
         else:
             screen.raw(f"{dose.text}\n".encode())
     return 0
+
+
+def _why_nothing(prompt: str, decisions: int) -> Iterator[Line]:
+    """That nothing of the project is about a prompt; what was looked at, and what would be about it."""
+    from stator.model.brief.relevance import subject_of
+
+    yield Line("nothing bears on it: an agent is told nothing", "dim")
+    subject = subject_of(prompt)
+    if subject.is_empty and not subject.follows:
+        yield Line("it has no word that says what it is about, and no path or name in code", "dim")
+        return
+    looked = f"{count(decisions, 'decision')} in force, and what was asked, said and done"
+    yield Line(f"looked at: {looked} in the sessions of this project", "dim")
+    words = (
+        "about a prompt is what has two or more of its rarer words on one line, and a third of them"
+    )
+    yield Line(f"{words}, or a path or a name in code that it names", "dim")
 
 
 def _to_read(screen: Screen, text: str) -> None:

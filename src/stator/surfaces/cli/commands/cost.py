@@ -23,7 +23,7 @@ from stator.runtime.views.spend_ledger import SessionSpend, SpendLedger
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
 from stator.surfaces.cli.parts.question.question_scope import QuestionScope, scope_of
 from stator.surfaces.cli.render import amounts, times
-from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.lines import Line, cells
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen
 from stator.surfaces.cli.render.session_words import name_parts
@@ -83,7 +83,8 @@ def cost(
     """Show what sessions cost: by day, agent, project, model or session.
 
     Tokens that were read from a cache are counted apart. A cost with > lacks what has no known price, one with ~ was
-    computed from tokens and prices; – is unknown. A session that is named counts with its sub-agents.
+    computed from tokens and prices; – is unknown. A session that is named counts with its sub-agents. SESSIONS counts
+    those with recorded usage.
 
     Parameters
     ----------
@@ -103,7 +104,7 @@ def cost(
         floor = parse_since(since, opened.now) if since is not None else 0
         whole = _spent(scope, floor)
         found = whole.since(floor)
-        if not found.spent and (ever := whole if not floor else _spent(scope, 0)).has_used:
+        if floor and not found.has_used and (ever := _spent(scope, 0)).has_used:
             _nothing_since(screen, scope, floor, ever)
             return 0
         if not found.spent:
@@ -140,15 +141,18 @@ class Spent(msgspec.Struct, frozen=True):
         return any(part.spend for one in self.spent for part in one.parts)
 
     def since(self, floor: int) -> Spent:
-        """What of it was spent since the day of a time; all of it if that is 0."""
+        """What of it was spent since the day of a time; all of it if that is 0. A session that reports no usage is of
+        that time if it was used since."""
         if not floor:
             return self
         first = times.day(floor)
-        parted = (
-            SessionSpend(one.row, [part for part in one.parts if part.day >= first])
-            for one in self.spent
-        )
-        return Spent([one for one in parted if one.parts], self.is_cut)
+        kept: list[SessionSpend] = []
+        for one in self.spent:
+            parts = [part for part in one.parts if part.day >= first]
+            is_silent = not one.parts and one.row.has_times and times.day(one.row.updated) >= first
+            if parts or is_silent:
+                kept.append(SessionSpend(one.row, parts))
+        return Spent(kept, self.is_cut)
 
     def label(self, by: str, name: str, now: int) -> str:
         """A group as people call it."""
@@ -213,17 +217,14 @@ def _ordered(spent: Sequence[SessionSpend], by: str, name: GroupName) -> list[Sp
 
 def _heading(screen: Screen, scope: QuestionScope, found: Spent, now: int) -> None:
     whole = spend_groups.summed(found.spent)
+    dates = _dates(found, now)
     line = Line(scope.shown, "title").add(" · ", "dim").add("cost", "bold")
-    days = sorted({part.day for one in found.spent for part in one.parts if part.day})
-    line.add(f" · {count(whole.sessions - whole.silent, 'session')}", "dim")
-    if whole.silent:
-        line.add(f" ({whole.silent:,} more without recorded usage)", "dim")
-    if days:
-        first, last = (_time("day", day, now) for day in (days[0], days[-1]))
-        if first.endswith(days[0][:4]) and not last.endswith(days[-1][:4]):
-            last += f" {days[-1][:4]}"  # one year beside another needs both
-        line.add(f", {first} – {last}" if first != last else f", {first}", "dim")
-    screen.line(line)
+    line.add(f" · {count(whole.sessions, 'session')}", "dim")
+    silent = f" ({whole.silent:,} more without recorded usage)" if whole.silent else ""
+    fits = line.width + cells(silent + dates) <= screen.cut
+    screen.line(line.add(silent if fits else "", "dim").add(dates, "dim"))
+    if silent and not fits:
+        screen.line(Line(f"{count(whole.silent, 'more session')} without recorded usage", "dim"))
     used = amounts.tokens_in_words(whole.spend) or f"{amounts.UNKNOWN} tokens"
     price = amounts.money(whole.spend)
     screen.line(Line(price if price != amounts.UNKNOWN else "cost –", "bold").add(f" · {used}"))
@@ -232,15 +233,25 @@ def _heading(screen: Screen, scope: QuestionScope, found: Spent, now: int) -> No
         for one in found.spent
     )
     if lacking:
-        words = f"{lacking:,} of {count(whole.sessions - whole.silent, 'session')} used tokens of unknown price"
+        words = f"{lacking:,} of {count(whole.sessions, 'session')} used tokens of unknown price"
         screen.line(Line(f"{words}; prices: stator.toml", "dim"))
     screen.line()
+
+
+def _dates(found: Spent, now: int) -> str:
+    """The first and the last day on which something was used, as the heading has them."""
+    days = sorted({part.day for one in found.spent for part in one.parts if part.day})
+    if not days:
+        return ""
+    first, last = (_time("day", day, now) for day in (days[0], days[-1]))
+    if first.endswith(days[0][:4]) and not last.endswith(days[-1][:4]):
+        last += f" {days[-1][:4]}"  # one year beside another needs both
+    return f", {first} – {last}" if first != last else f", {first}"
 
 
 def _nothing_since(screen: Screen, scope: QuestionScope, floor: int, ever: Spent) -> None:
     """Say that nothing was used since a time, and what was used before."""
     whole = spend_groups.summed(ever.spent)
-    whole.sessions -= whole.silent
     if screen.json:
         screen.item({"nothing": {"since": floor, "all_time": _as_json(whole, "all", "")}})
         return
@@ -289,7 +300,6 @@ def _sum_cells(named: str, spent: Spent) -> list[Line | str]:
     whole = spend_groups.summed(spent.spent)
     if not whole.spend:
         return [Line(named, "title"), "0", "", "", Line("nothing", "dim")]
-    whole.sessions -= whole.silent
     return [Line(named, "title"), *_cells(whole, "", "")[1:]]
 
 

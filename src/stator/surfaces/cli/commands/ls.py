@@ -42,7 +42,7 @@ EXAMPLES = """
 stator ls                          sessions of this project
 stator ls -l                       with ids and statuses
 stator ls --everywhere             sessions of every project, and those replaced by adopt
-stator ls --status "in doubt"      sessions with a call that may or may not have happened
+stator ls --status "in doubt"      sessions with a call in doubt that you are asked about
 stator ls --trash                  sessions in the trash, and records of purged ones
 stator ls --since 2d --json | jq -r .name
 """
@@ -98,7 +98,8 @@ def ls(
         Only sessions of this agent; the beginning of its name is enough.
     status
         Only those with this status: open, active, paused, closed or archived; or that ended so, as the column ENDED
-        says it: ok, pushed, in doubt, interrupted, waiting, failed.
+        says it: ok, pushed, in doubt, interrupted, waiting, failed. A session is in doubt if you are asked about a
+        call of it; older doubts of imported sessions are history, which stator calls --open lists too.
     trash
         List sessions in the trash, and what is still known about purged ones.
     """

@@ -17,6 +17,7 @@ from stator.surfaces.cli.render.record_line import brief
 from stator.surfaces.cli.render.screen import Screen
 from stator.surfaces.cli.render.table import header, report_cut
 from stator.surfaces.cli.render.times import moment, parse_since
+from stator.surfaces.cli.render.waiting_calls import settled_words
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
@@ -36,7 +37,7 @@ stator recap --since 2d            those used in the last two days
 stator recap fix-login             one session
 stator recap --json | jq -r .asked
 """
-LABEL = 9
+LABEL = 12
 BESIDE = 140
 """From this width on, the three lines are beside the name of the session, else below it."""
 WHEN_CELLS, NAME_CELLS, AGENT_CELLS = 17, 24, 14
@@ -116,7 +117,12 @@ def _lines(one: SessionRecap) -> Iterator[Line]:
     def labelled(label: str) -> Line:
         return Line().add(label, "dim", width=LABEL)
 
+    if one.retry_of:
+        yield labelled("retry of").add(brief(one.retry_of))
     yield labelled("asked").add(brief(one.asked, 300) or "(no prompt is recorded)")
+    if one.asked_last:
+        line = labelled("asked last").add(f"t{one.asked_last_turn}  ", "dim")
+        yield line.add(brief(one.asked_last, 300))
     for place, decision in enumerate(one.decided):
         yield labelled("" if place else "decided").add(brief(decision, 200))
     yield labelled("did").add("; ".join(one.did))
@@ -125,7 +131,11 @@ def _lines(one: SessionRecap) -> Iterator[Line]:
         line = labelled("").add("revision: ", "dim").add(brief(one.subjects[0], 200))
         yield line.add(f", and {more} more" if more > 0 else "", "dim")
     if one.said:
-        yield labelled("").add("the agent's last words: ", "dim").add(f"“{brief(one.said, 200)}”")
+        line = labelled("").add("the agent's last words: ", "dim")
+        line.add(f"“{brief(one.said, 200)}”")
+        yield line.add(f"  t{one.said_turn}" if one.said_turn != one.turns else "", "dim")
+    for call in one.settled:
+        yield labelled("settled").extend(settled_words(call))
     ended = labelled("ended")
     for place, words in enumerate(one.ended):
         ended.add("; " if place else "")

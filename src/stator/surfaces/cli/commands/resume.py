@@ -14,10 +14,12 @@ from stator.model.log.query import TurnRow
 from stator.model.records.types import Entry
 from stator.model.values import canon
 from stator.model.values.ids import short
+from stator.model.views.open_calls import SettledCall
 from stator.runtime.driving import approvals, budgets, settlement
 from stator.runtime.facade.view import SessionView
 from stator.runtime.views.file_changes import FileChange
-from stator.runtime.views.words import last_words
+from stator.runtime.views.reasons.doubt_story import settled_in
+from stator.runtime.views.words import ModelWords, last_words
 from stator.surfaces.cli.commands.show import pair, plan_section, section
 from stator.surfaces.cli.parts.agent_command import agent_command, by_hand
 from stator.surfaces.cli.parts.agent_command import shown as agent_words
@@ -27,7 +29,12 @@ from stator.surfaces.cli.render import record_line, wire
 from stator.surfaces.cli.render.documents import session_row
 from stator.surfaces.cli.render.lines import NO_SIGN, Line
 from stator.surfaces.cli.render.screen import Screen
-from stator.surfaces.cli.render.waiting_calls import as_json, doubt_lines, waiting_lines
+from stator.surfaces.cli.render.waiting_calls import (
+    as_json,
+    doubt_lines,
+    settled_words,
+    waiting_lines,
+)
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, StoreOption, Text
@@ -40,6 +47,8 @@ stator resume fix-login -- python agent.py   continue it with a program
 TURNS = 3
 """Files touched in this many of the last turns are shown."""
 FILES = 12
+NEWEST = 60
+"""Commits at the end of a log in which calls are looked for that were settled."""
 
 
 class SessionSummary(msgspec.Struct, frozen=True):
@@ -52,7 +61,9 @@ class SessionSummary(msgspec.Struct, frozen=True):
     plan: list[Entry]
     pending: list[Entry]
     files: list[FileChange]
-    said: str = ""
+    settled: list[SettledCall]
+    """Calls in doubt that were settled since the last turn began."""
+    said: ModelWords | None = None
     """The agent's last words."""
 
 
@@ -90,6 +101,7 @@ def _summary(view: SessionView, opened: OpenedStore) -> SessionSummary:
     left = view.rewound()
     turns = [row for row in view.turns(last=len(left) + 1) if row.turn not in left]
     port = opened.store.port
+    newest = opened.store.as_read.commits(view.id, newest_first=True, limit=NEWEST)
     return SessionSummary(
         turn=turns[-1] if turns else None,
         began=view.beginning(turns[-1].turn) if turns else None,
@@ -100,7 +112,8 @@ def _summary(view: SessionView, opened: OpenedStore) -> SessionSummary:
         plan=sorted(view.entries("plan"), key=lambda entry: getattr(entry.record, "order", 0)),
         pending=view.entries("pending"),
         files=view.files(last=TURNS)[:FILES],
-        said=said.text if (said := last_words(opened.store.as_read, view.id)) is not None else "",
+        settled=settled_in(opened.store.as_read, view.id, newest, turns[-1].first if turns else 0),
+        said=last_words(opened.store.as_read, view.id),
     )
 
 
@@ -134,8 +147,12 @@ def _status(view: SessionView, found: SessionSummary, opened: OpenedStore) -> It
         yield pair("last turn", f"t{found.turn.turn}, ").status(_turn_status(found.turn, row.shown))
         if found.began is not None:
             yield pair("asked", "").extend(record_line.of_commit(found.began))
-    if found.said:
-        yield pair("last words", record_line.brief(found.said))
+    for call in found.settled:
+        yield pair("settled", "").extend(settled_words(call))
+    if found.said is not None:
+        line = pair("last words", record_line.brief(found.said.text))
+        is_earlier = found.turn is not None and found.said.turn != found.turn.turn
+        yield line.add(f"  t{found.said.turn}" if is_earlier else "", "dim")
     for limit in budgets.limits(opened.store.port, view.id):
         used = budgets.spent_tree(opened.store.port, limit.session)
         parts = [_spent_of_limit(unit, most, used) for unit, most in sorted(limit.budget.items())]
@@ -219,7 +236,8 @@ def _as_json(view: SessionView, found: SessionSummary, opened: OpenedStore) -> d
         "plan": [wire.record(entry.record) for entry in found.plan],
         "pending": [wire.record(entry.record) for entry in found.pending],
         "files": [msgspec.to_builtins(change) for change in found.files],
-        "said": found.said or None,
+        "settled": [msgspec.to_builtins(call) for call in found.settled],
+        "said": None if found.said is None else found.said.text,
         "spent": budgets.spent_tree(opened.store.port, view.id),
         "limits": view.record.budget,
         "code": _how_to_continue(view, opened)[0],

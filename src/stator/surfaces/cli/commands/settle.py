@@ -20,6 +20,7 @@ from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, open
 from stator.surfaces.cli.parts.output.tell_doubt import tell
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen, note
+from stator.surfaces.cli.render.session_words import typed_name
 from stator.surfaces.cli.render.times import stamp
 from stator.surfaces.cli.render.waiting_calls import (
     as_json,
@@ -48,6 +49,9 @@ stator settle 7f2a91bc --done --value '{"id": "re_1Nx"}'
 stator settle 7f2a91bc --not-done --why "not in the bank's log"
 stator settle 7f2a91bc --run-again
 """
+STOPPED = ("interrupted", "paused")
+UNFINISHED = ("", "interrupted", "aborted", "cancelled")
+"""Statuses of a turn that a program continues, once nothing in it is in doubt."""
 
 
 def settle(
@@ -122,7 +126,19 @@ def settle(
             line.add(short(found.call), "id").add(f" · {found.name} ", "dim")
             line.add(f"@{found.seq}", "id")
             screen.line(line.add(f" · because {found.why}" if found.why else ""))
+            if _waits_to_continue(opened, found.session):
+                row = opened.store.port.session(found.session)
+                screen.line(Line(f"next: stator resume {typed_name(row)}", "dim"))
     return 0
+
+
+def _waits_to_continue(opened: OpenedStore, session: str) -> bool:
+    """Whether a session stopped in the middle of its last turn, and a program can continue it."""
+    port = opened.store.port
+    if port.session(session).shown not in STOPPED:
+        return False
+    last = port.turns(session, newest_first=True, limit=1)
+    return bool(last) and last[0].status in UNFINISHED
 
 
 def _value(text: str | None) -> Any:

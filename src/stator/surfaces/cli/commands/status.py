@@ -7,6 +7,8 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from stator.connect import USERS, StorePlace, locate
 from stator.model.calls.costs import plain
 from stator.model.log.commit import Commit
@@ -16,11 +18,15 @@ from stator.runtime.views.glance.status import SESSIONS_MAX, AtWork, Need, Proje
 from stator.runtime.views.glance.status import status as read_status
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, path_here
 from stator.surfaces.cli.render import amounts
-from stator.surfaces.cli.render.lines import ENDED_STYLES, STATUS_STYLES, Line
+from stator.surfaces.cli.render.lines import ENDED_STYLES, STATUS_STYLES, Line, cells
 from stator.surfaces.cli.render.record_line import arguments, count, size, value_of
 from stator.surfaces.cli.render.screen import Screen
-from stator.surfaces.cli.render.session_words import prompt_beside_name, typed_name
-from stator.surfaces.cli.render.table import Column, table
+from stator.surfaces.cli.render.session_words import (
+    newest_prompt,
+    prompt_beside_name,
+    typed_name,
+)
+from stator.surfaces.cli.render.table import GAP, KEPT, Column, table
 from stator.surfaces.cli.render.times import ago, span
 
 if TYPE_CHECKING:
@@ -34,7 +40,8 @@ stator status --json | jq -r '.needs[].command'
 """
 NEEDS_MAX, RUNNING_MAX = 8, 8
 AGENTS_MAX = 4
-LABEL = len("This week")
+WEEK = "Last 7 days"
+LABEL = len(WEEK)
 BEGIN = (
     ("stator import", "read the sessions of the agents on this machine"),
     ("stator init claude-code", "record from now on; also codex, gemini, opencode"),
@@ -43,10 +50,14 @@ BEGIN = (
 """What to type where nothing is recorded yet."""
 NEEDS = (
     Column(title="WHAT"),
-    Column(title="ABOUT", shrinks=True, least=16),
-    Column(title="WHERE", shrinks=True, least=12, drop=1),
+    Column(title="ABOUT", shrinks=True, least=12),
+    Column(title="WHERE", shrinks=True, drop=1),
     Column(title="COMMAND"),
 )
+ABOUT_SHARE = 0.4
+"""The part of the room left by the first and the last column that the column ABOUT gets, if it is that wide."""
+NAME_LEAST = 6
+"""Cells of a name that are left before its age."""
 SESSIONS = (
     Column(title="LABEL"),
     Column(title="SESSION", shrinks=True, most=28, least=12),
@@ -76,9 +87,8 @@ def status(
     """Show where things are: what needs you, what runs, how sessions ended, what the week cost.
 
     Needs you: calls in doubt, calls that wait for approval, steps that are claimed to be done and have a check,
-    budgets that are used up, sessions that were interrupted; each with the command that acts. This week is the last
-    seven days. A cost with ~ was computed from tokens and prices (those of stator.toml, else list prices), one with >
-    lacks something; – is unknown.
+    budgets that are used up, sessions that were interrupted; each with the command that acts. A cost with ~ was
+    computed from tokens and prices (those of stator.toml, else list prices), one with > lacks something; – is unknown.
     """
     place = locate(store)
     with Screen(json=json, pager=not no_pager) as screen:
@@ -110,7 +120,7 @@ def _answer(screen: Screen, opened: OpenedStore, *, everywhere: bool) -> None:
     screen.lines(_sessions(found, now, screen.width))
     if len(found.running) > RUNNING_MAX:
         more = len(found.running) - RUNNING_MAX
-        screen.line(Line(f"{'':9}… {more:,} more that run: stator top", "dim"))
+        screen.line(Line(f"{'':{LABEL}}… {more:,} more that run: stator top", "dim"))
     screen.lines(_week(found, screen.width))
     screen.line()
     screen.line(Line(" · ".join(_next(found)), "dim"))
@@ -179,8 +189,7 @@ def _needs(screen: Screen, found: ProjectStatus, now: int, *, everywhere: bool) 
     else:
         screen.line(Line("Needs you", "doubt"))
     shown = found.needs[:NEEDS_MAX]
-    cells = [_need_cells(need, now) for need in shown]
-    for line in table(NEEDS, cells, screen.width - 2, titled=False):
+    for line in _need_lines(shown, now, screen.width - 2):
         screen.line(Line("  ").extend(line))
     more = len(found.needs) - len(shown)
     if more or found.not_looked:
@@ -196,15 +205,38 @@ def _needs(screen: Screen, found: ProjectStatus, now: int, *, everywhere: bool) 
         screen.line(Line(older, "dim"), hang=4)
 
 
-def _need_cells(need: Need, now: int) -> list[Line | str]:
+def _need_lines(needs: Sequence[Need], now: int, width: int) -> Iterator[Line]:
+    """What needs a person, a line each. Where there is no room for the cause, it is left out; the age never is."""
+    if not needs:
+        return
+    rows = [(Line(WORDS[n.what], "doubt"), _about(n), Line(_command(n), "bold")) for n in needs]
+    what, about, command = (max(one.width for one in column) for column in zip(*rows, strict=True))
+    room = width - what - command - GAP * (len(NEEDS) - 1)
+    most = room - min(about, round(room * ABOUT_SHARE))
+    wheres = [_where(need, now, most) for need in needs]
+    kept = max(cells(one.pieces[-1][0]) for one in wheres) + NAME_LEAST
+    least = max(kept, min(most, max(one.width for one in wheres)))
+    columns = (*NEEDS[:2], msgspec.structs.replace(NEEDS[2], least=least), NEEDS[3])
+    made = [(one, two, where, end) for (one, two, end), where in zip(rows, wheres, strict=True)]
+    yield from table(columns, made, width, titled=False)
+
+
+def _where(need: Need, now: int, most: int) -> Line:
+    """Where something is that needs a person, since when, and the cause, if all of it has room."""
     turn = f" t{need.intent.turn}" if need.intent is not None else ""
-    where = Line(need.row.record.name, "bold").add(turn)
-    return [
-        Line(WORDS[need.what], "doubt"),
-        _about(need),
-        where.add(f" · {_since(need, now)}", "dim"),
-        Line(_command(need), "bold"),
-    ]
+    name = Line(need.row.record.name, "bold").add(turn)
+    whole = Line().extend(name).add(f" · {_since(need, now, need.cause)}", KEPT)
+    return whole if whole.width <= most else name.add(f" · {_since(need, now)}", KEPT)
+
+
+def _since(need: Need, now: int, cause: str = "") -> str:
+    """How long it needs a person, with the cause."""
+    if need.what == "check":
+        return cause or "not checked"
+    ago = span(now - need.since)
+    if need.what == "approve":
+        return f"waiting {ago}"
+    return f"{ago} ago" + (f", {cause}" if cause else "")
 
 
 def _about(need: Need) -> Line:
@@ -224,15 +256,6 @@ def _about(need: Need) -> Line:
 def _call_text(tool: str, intent: Commit | None) -> str:
     given = "" if intent is None else arguments(value_of(intent, "input"))
     return f"{tool}({given})"
-
-
-def _since(need: Need, now: int) -> str:
-    if need.what == "check":
-        return need.cause or "not checked"
-    ago = span(now - need.since)
-    if need.what == "approve":
-        return f"waiting {ago}"
-    return f"{ago} ago" + (f", {need.cause}" if need.cause else "")
 
 
 def _command(need: Need) -> str:
@@ -296,7 +319,7 @@ def _last_cells(one: ListedSession, now: int) -> list[Line | str]:
         one.row.record.agent,
         Line(ago(one.row.used, now) if one.row.has_times else amounts.UNKNOWN, "dim"),
         ended,
-        Line(prompt_beside_name(one), "dim"),
+        Line(newest_prompt(one), "dim"),
         _money(one.cost),
     ]
 
@@ -307,13 +330,15 @@ def _money(cost: Cost) -> str:
 
 def _week(found: ProjectStatus, width: int) -> Iterator[Line]:
     week = found.week
-    line = Line("This week", "title").add("  ")
+    line = Line(WEEK, "title").add("  ")
     if not week.sessions:
         yield line.add("no sessions", "dim")
         return
     spent = amounts.tokens_in_words(week.cost.spend) or f"{amounts.UNKNOWN} tokens"
     cost = _money(week.cost)
     spent = f" · {spent} · {f'cost {cost}' if cost == amounts.UNKNOWN else cost}"
+    if 0 < week.reporting < week.sessions:
+        spent = f", {week.reporting:,} with recorded usage{spent}"
     line.add(count(week.sessions, "session"))
     agents = _agents(week.agents)
     if line.width + len(agents) + len(spent) <= width:

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from stator.connect import locate, verify_damaged
-from stator.errors import BadQuery, SchemaChanged, StoreCorrupt
+from stator.errors import BadQuery, NotFound, SchemaChanged, StoreCorrupt
 from stator.model.log.log_walk import in_words
 from stator.model.log.query import Finding, VerifyReport
 from stator.model.values.ids import short
 from stator.runtime.views.verify import Progress, examine, holds_head
 from stator.surfaces.cli.exits import FINDING, OK
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, path_here
-from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.lines import Line, cells
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
+    from stator.runtime.facade.view import SessionView
     from stator.surfaces.cli.options import JsonFlag, NoPagerFlag, SessionArgument, StoreOption
 
 EXAMPLES = """
@@ -31,8 +34,13 @@ stator verify fix-login --head 3fa9…   check too that a head noted earlier is 
 stator verify --json || echo "something is wrong"
 """
 HEADS_MAX = 10
-NOT_SHOWN = "Kept elsewhere, they show a rewrite of a whole log: --head HASH"
 """Heads that are printed for people; JSON has all of them."""
+NAME_LEAST = 16
+"""Cells of a name beside its head, or it is below it."""
+NOT_SHOWN = (
+    "no damage found; a rewrite of a whole log shows only against a head that you kept elsewhere:"
+    " stator verify SESSION --head HASH"
+)
 _HASH = re.compile(r"[0-9a-f]{64}\Z")
 
 
@@ -75,7 +83,7 @@ def verify(
 def _examined(
     opened: OpenedStore, session: str | None, head: str | None, screen: Screen
 ) -> VerifyReport:
-    view = opened.session(session) if session is not None or head is not None else None
+    view = _view(opened, session) if session is not None or head is not None else None
     port = opened.store.port
     with _bar(screen) as progress:
         report = examine(port, view.id if view is not None else None, progress=progress)
@@ -89,6 +97,19 @@ def _examined(
         hint="compare with a copy that still has it",
     )
     return msgspec.structs.replace(report, log_ok=False, damages=[*report.damages, lost])
+
+
+def _view(opened: OpenedStore, session: str | None) -> SessionView:
+    """The session that is named. The error about a file names the command that verifies a bundle."""
+    try:
+        return opened.session(session)
+    except NotFound:
+        if session is None or not os.path.isfile(session):
+            raise
+        raise BadQuery(
+            f"{session!r:.80} is a file and no session",
+            hint=f"a bundle is verified by: stator import {shlex.quote(session)} --dry-run",
+        ) from None
 
 
 @contextmanager
@@ -117,13 +138,11 @@ def _show(screen: Screen, url: str, report: VerifyReport) -> None:
     for finding in report.damages:
         screen.line(_line(finding), hang=2)
     if report.ok:
-        for session, head in list(report.heads.items())[:HEADS_MAX]:
-            _head(screen, report.names[session], head)
-        if len(report.heads) > HEADS_MAX:
-            rest = count(len(report.heads) - HEADS_MAX, "head")
-            screen.line(
-                Line(f"  … {rest} more, all of them with --json. {NOT_SHOWN}", "dim"), hang=2
-            )
+        shown = list(report.heads.items())[:HEADS_MAX]
+        _heads(screen, [(head, report.names[session]) for session, head in shown])
+        if more := len(report.heads) - len(shown):
+            screen.line(Line(f"  … {count(more, 'more head')}: --json", "dim"))
+        screen.line(Line(NOT_SHOWN, "dim"), hang=2)
 
 
 def _verdict(url: str, report: VerifyReport) -> Line:
@@ -154,14 +173,19 @@ def _line(finding: Finding) -> Line:
     return line.add(f" ({finding.hint})" if finding.hint else "", "dim")
 
 
-def _head(screen: Screen, name: str, head: str) -> None:
-    """Print a head, which is copied and given to --head later, so it is never cut."""
-    line, of = Line(f"  {head}", "id"), Line(f" head of {name}", "dim")
-    if line.width + of.width <= screen.cut:
-        screen.line(line.extend(of))
-    else:
-        screen.whole([line])
-        screen.line(Line(" ").extend(of))
+def _heads(screen: Screen, found: Sequence[tuple[str, str]]) -> None:
+    """Print heads, which are copied and given to --head later, so they are never cut; their names may be. All of them
+    have the name beside them, or all have it below."""
+    lines = [(Line(f"  {head}", "id"), Line(f" head of {name}", "dim")) for head, name in found]
+    widest = max((one.width + of.width for one, of in lines), default=0)
+    least = max((one.width for one, _ in lines), default=0) + cells(" head of ") + NAME_LEAST
+    is_beside = min(widest, least) <= screen.cut
+    for line, of in lines:
+        if is_beside:
+            screen.line(line.extend(of.cut_plain(screen.cut - line.width)))
+        else:
+            screen.whole([line])
+            screen.line(Line(" ").extend(of))
 
 
 def report_as_json(url: str, report: VerifyReport) -> dict[str, Any]:

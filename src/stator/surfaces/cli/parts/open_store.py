@@ -34,6 +34,8 @@ if TYPE_CHECKING:  # loaded by the commands that read a session: a list of sessi
     from stator.runtime.facade.view import SessionView
 
 LAST = "last"
+NAME_LEAST = 12
+"""Cells of the name of a session that a heading keeps."""
 CALL = "c_"
 """How the id of a call begins."""
 HOW_TO_NAME = "name a session, then a turn or a range: fix-login t2, fix-login:t2, t4..t5"
@@ -349,16 +351,25 @@ def open_to_write(store: str | None) -> Iterator[OpenedStore]:
 def heading(view: SessionView, opened: OpenedStore, *more: str, room: int) -> Line:
     """The line that names the session an answer is about, its status and its size.
 
-    Agent, size and age are left out where they do not fit into `room` cells: half a number misleads.
+    Whole parts are left out where they do not fit into `room` cells, the last ones first: half a number misleads. The
+    first of `more`, which says what is shown, always stays; for that the name is cut.
     """
     (row,) = acted(opened.store.as_read, [view.row])
-    line = Line(row.record.name, "title").add(" ").add(short(row.id), "id")
-    for part in more:
+    line = Line(" ").add(short(row.id), "id")
+    for part in more[:1]:
+        line.add(" · ", "dim").add(part, "bold")
+    line = Line(row.record.name, "title").cut_plain(max(room - line.width, NAME_LEAST)).extend(line)
+    for part in more[1:]:
+        if line.width + cells(f" · {part}") > room:
+            return line
         line.add(" · ", "dim").add(part, "bold")
     agent = f" · {row.record.agent}" if row.record.agent else ""
     status = _status_word(opened, row)
-    if line.width + cells(agent) + cells(f" · {status}") <= room:
+    told = f" · {status}" if status else ""
+    if line.width + cells(agent + told) <= room:
         line.add(agent, "dim")
+    if line.width + cells(told) > room:
+        return line
     if status:
         line.add(" · ", "dim").add(status, ENDED_STYLES.get(status, ""))
     holds = f"{count(row.turns, 'turn')}, {count(row.head, 'commit')}"

@@ -28,6 +28,7 @@ STYLES = {
     "removed": "31",
     "id": "36",
     "tail": "36",
+    "kept": "2",
     "user": "1;36",
     "match": "1;33",
 }

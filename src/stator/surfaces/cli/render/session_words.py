@@ -33,6 +33,17 @@ def prompt_beside_name(one: ListedSession, *, always: bool = False) -> str:
     return brief(asked, ASKED_MAX)
 
 
+def newest_prompt(one: ListedSession) -> str:
+    """The newest prompt, if it says something; else the first prompt beside the name."""
+    if one.newest is not None and one.began is not None and one.newest.seq != one.began.seq:
+        from stator.model.views.recap import says_something, typed  # of several turns only
+
+        asked = value_of(one.newest, "input")
+        if isinstance(asked, str) and says_something(asked):
+            return brief(typed(asked), ASKED_MAX)
+    return prompt_beside_name(one)
+
+
 def typed_name(row: SessionRow) -> str:
     """What names a session in a shell: its name if that needs no quotes, else its id."""
     name = row.record.name

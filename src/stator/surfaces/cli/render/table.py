@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 GAP = 2
 HEADER = "head"
 TAIL = "tail"
-"""The style of a last piece that stays where the rest of a cell is cut."""
+KEPT = "kept"
+"""The styles of a last piece that stays where the rest of a cell is cut: an id or a branch, and a dim remark."""
 
 
 HEAD_MIN = 4
@@ -129,10 +130,10 @@ def _fitted(cell: Line, column: Column, width: int) -> Line:
     if cell.width <= width:
         return cell
     text, style = cell.pieces[-1]
-    if style == TAIL and cells(text) + HEAD_MIN <= width:
+    if style in (TAIL, KEPT) and cells(text) + HEAD_MIN <= width:
         head = Line()
         head.pieces = cell.pieces[:-1]
-        return head.cut_plain(width - cells(text)).extend(Line(text, TAIL))
+        return head.cut_plain(width - cells(text)).extend(Line(text, style))
     if not column.middle:
         return cell.cut_plain(width)
     from stator.surfaces.cli.render.turns.subject import middle

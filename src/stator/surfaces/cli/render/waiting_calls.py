@@ -10,6 +10,7 @@ import msgspec
 from stator.model.records.text import given_by
 from stator.model.values import canon
 from stator.model.values.ids import short
+from stator.model.views.open_calls import SettledCall
 from stator.runtime.driving.approvals import Grant, Waiting
 from stator.runtime.driving.settlement import Doubt
 from stator.runtime.views.reasons.doubt_story import DoubtStory
@@ -33,6 +34,8 @@ LABEL = 10
 """Cells of what a line of a story is about."""
 HANG = len(NEXT) + LABEL
 """Where the later rows of such a line begin."""
+CALL_MAX = 120
+"""Characters of a call beside how it was settled."""
 AGAIN = 3
 """Later calls with the same arguments that are named."""
 
@@ -55,6 +58,14 @@ def doubt_lines(found: Doubt, *, named: bool = True) -> Iterator[Line]:
     yield Line(f"{NEXT}It may or may not have happened. Check, then run: ", "dim").add(
         f"{settle} --done | --not-done | --run-again"
     )
+
+
+def settled_words(found: SettledCall) -> Line:
+    """A call that was in doubt, how it was settled, by whom and why."""
+    line = Line(record_line.brief(found.text, CALL_MAX), "bold").add(f": {found.verdict}")
+    line.add(f", by {found.by}" if found.by else "")
+    line.add(f", “{record_line.brief(found.why)}”" if found.why else "")
+    return line.add(f"  @{found.seq}", "id")
 
 
 def older_words(older: int) -> str:
@@ -98,6 +109,8 @@ def story_lines(
     for flag, means in VERDICTS:
         line = Line(f"{NEXT}  ").add(f"stator settle {call} {flag:{wide}}", "bold")
         yield line.add(f"   {means}", "dim")
+    why = f'stator settle {call} {VERDICTS[0][0]} --why "…"'
+    yield Line(f"{NEXT}how you know is recorded with it: {why}", "dim")
     yield Line(f"{NEXT}around it: stator log {short(found.session)}:t{found.turn}", "dim")
 
 
