@@ -131,20 +131,8 @@ def files(
             for change in shown:
                 screen.item(documents.file(change))
         else:
-            when = f"files of the last {last} turns" if last else "files"
-            scope.head(screen, when)
-            edits = sum(change.edits for change in found)
-            is_counted = last is None and not floor and edits <= COUNTED_EDITS
-            changed = _patches(scope) if is_counted else []
-            names = opened.names() if scope.view is None else None
-            _show(screen, shown, _net_lines(changed), names)
-            screen.lines(_uncounted(scope, changed))
-            screen.lines(_inherited(scope, shown))
-            if last is None and not floor:
-                screen.lines(_in_revisions(scope))
-            if scope.view is not None and edits > COUNTED_EDITS:
-                few = f"lines are counted up to {COUNTED_EDITS} edits: name a turn"
-                screen.line(Line(few, "dim"))
+            scope.head(screen, f"files of the last {last} turns" if last else "files")
+            _tell(screen, scope, found, shown, is_whole=last is None and not floor)
         if len(shown) < len(found):
             report_cut(screen, most, "files", f"-n {most * 2}", asked=limit is not None)
         if not found and scope.view is not None and (gone := _undone(scope.view, scope.span)):
@@ -156,6 +144,28 @@ def files(
                 none, lambda wider: bool(_touched(wider, last, reads, 1, floor))
             )
     return 0
+
+
+def _tell(
+    screen: Screen,
+    scope: QuestionScope,
+    found: Sequence[FileChange],
+    shown: Sequence[FileChange],
+    *,
+    is_whole: bool,
+) -> None:
+    """Show a list of files, and what it leaves out. `is_whole`: it is about all of the scope, and not of its end."""
+    edits = sum(change.edits for change in found)
+    changed = _patches(scope) if is_whole and edits <= COUNTED_EDITS else []
+    names = scope.opened.names() if scope.view is None else None
+    _show(screen, shown, _net_lines(changed), names)
+    screen.lines(_uncounted(scope, changed))
+    screen.lines(_inherited(scope, shown))
+    if is_whole:
+        screen.lines(_in_revisions(scope))
+    if scope.view is not None and edits > COUNTED_EDITS:
+        few = f"lines are counted up to {COUNTED_EDITS} edits: name a turn"
+        screen.line(Line(few, "dim"))
 
 
 def _one_file(screen: Screen, scope: QuestionScope, path: str, most: int) -> int:
