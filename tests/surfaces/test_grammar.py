@@ -328,10 +328,12 @@ def test_an_error_says_no_path_into_a_programs_arguments(store, ask):
 
 
 def test_two_sessions_are_compared_as_they_are_now(two, ask):
-    assert (
-        ask("diff", "fix-login", "add-cart").out
-        == ask("diff", "fix-login:head", "add-cart:head").out
+    named, placed = (
+        ask("diff", "fix-login", "add-cart"),
+        ask("diff", "fix-login:head", "add-cart:head"),
     )
+    assert named.lines[:-1] == placed.lines[:-1]
+    assert named.lines[-1] == "the lines: stator diff fix-login add-cart -p"
 
 
 def test_a_retry_is_compared_with_its_original_at_the_turn_that_it_tried_again(store, world, ask):
