@@ -70,6 +70,8 @@ class LogItem(msgspec.Struct, kw_only=True):
     """Of a call: what it is about."""
     text: Line | None = None
     """Of anything else: what it says."""
+    words: str = ""
+    """Of a message: all of it."""
     more: str = ""
     """What is put after the subject: lines changed, a result."""
     remark: str = ""
@@ -91,6 +93,8 @@ class TurnFold(msgspec.Struct, kw_only=True):
 
     turn: int
     prompt: Line
+    asked: str = ""
+    """All of the prompt."""
     first: Commit
     last: Commit
     items: list[LogItem]
@@ -98,7 +102,7 @@ class TurnFold(msgspec.Struct, kw_only=True):
     failed: int = 0
     repaired: int = 0
     """Those of the failed calls that a later one repaired."""
-    files: int = 0
+    changed: list[str] = []
     """Files that were changed."""
     revisions: list[str] = []
     spend: dict[str, int] = {}
@@ -114,6 +118,10 @@ class TurnFold(msgspec.Struct, kw_only=True):
     @property
     def is_turn(self) -> bool:
         return bool(self.turn)
+
+    @property
+    def files(self) -> int:
+        return len(self.changed)
 
 
 def fold(
@@ -168,6 +176,7 @@ class _Folder:
     def run(self) -> TurnFold:
         begin = next((one for one in self.commits if one.kind == "turn"), None)
         prompt = record_line.of_commit(begin) if begin is not None else Line()
+        asked = value_of(begin, "input") if begin is not None else ""
         items: list[LogItem] = []
         for commit in self.commits:
             if commit is not begin:
@@ -178,13 +187,14 @@ class _Folder:
         return TurnFold(
             turn=self.commits[0].turn,
             prompt=prompt,
+            asked=asked if isinstance(asked, str) else "",
             first=self.commits[0],
             last=self.commits[-1],
             items=items,
             calls=len(calls),
             failed=sum(item.status not in NOT_FAILED for item in calls),
             repaired=sum(len(item.repairs) for item in calls),
-            files=len(self._changed()),
+            changed=self._changed(),
             revisions=self._revisions(),
             until=max(
                 (one.when for one in self.commits if one.kind in WORK and not left_by_dead(one)),
@@ -293,14 +303,18 @@ class _Folder:
         output = value_of(commit, "output")
         asked = requests(output)
         text = text_of(output) if dialect(output) != "plain" or isinstance(output, str) else output
-        shown = brief(_legible(text)).strip() if text else ""
+        words = _legible(text)
+        shown = brief(words).strip() if text else ""
         items: list[LogItem] = []
         if shown or not asked:
             line = Line("(partial) " if commit.status == "partial" else "", "doubt").add(shown)
             label = "said" if commit.actor == "model" else commit.actor
             items.append(
-                LogItem(seq=commit.seq, at=commit.when, label=label, style="dim", text=line)
-            )
+                LogItem(
+                    seq=commit.seq, at=commit.when, label=label, style="dim", text=line,
+                    words=words if isinstance(words, str) else "",
+                )
+            )  # fmt: skip
         for request in asked:
             if self.begun[request.name] > 0:
                 self.begun[request.name] -= 1
@@ -333,12 +347,9 @@ class _Folder:
                             return found
         return ""
 
-    def _changed(self) -> set[str]:
-        return {
-            relative(record.path, self.base)
-            for commit in self.commits
-            for record in _written(commit)
-        }
+    def _changed(self) -> list[str]:
+        written = (record for commit in self.commits for record in _written(commit))
+        return list(dict.fromkeys(relative(record.path, self.base) for record in written))
 
     def _revisions(self) -> list[str]:
         found = (
