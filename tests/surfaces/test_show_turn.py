@@ -30,7 +30,9 @@ def words(text: str) -> str:
     return " ".join(text.split())
 
 
-@pytest.mark.parametrize("named", [["bill", "t1"], ["bill:t1"], ["bill", "t-2"], ["bill", "release"]])
+@pytest.mark.parametrize(
+    "named", [["bill", "t1"], ["bill:t1"], ["bill", "t-2"], ["bill", "release"]]
+)
 def test_a_turn_is_shown_with_its_prompt_and_the_last_answer_in_full(billed, ask, named):
     shown = ask("show", *named)
     assert shown.lines[2].startswith("t1  ")
@@ -45,8 +47,8 @@ def test_a_long_message_before_the_last_is_cut_and_the_cut_is_said(billed, ask):
     shown = ask("show", "bill", "t1").out
     assert "step 11" in shown
     assert "step 12" not in shown
-    where = re.search(r"… 28 more lines: stator show (s_\w{8}:@\d+)$", shown, flags=re.M)
-    assert "step 39" in ask("show", where[1]).out
+    (where,) = re.findall(r"… 28 more lines: stator show (s_\w{8}:@\d+)$", shown, flags=re.M)
+    assert "step 39" in ask("show", where).out
 
 
 def test_a_short_prompt_is_beside_the_number_of_its_turn(billed, ask):

@@ -91,9 +91,9 @@ def show(
 ) -> int:
     """Show a session at a glance, a turn, or one commit in full.
 
-    A turn is named by t5, t-1, t5.2 or a tag at its end; a commit by @42, a hash or SESSION:head; a call by its id. With
-    the name of a file at the end, shows what the file held then, where that is recorded. With --json, a turn is the
-    commit that it ends with.
+    A turn is named by t5, t-1, t5.2 or a tag at its end; a commit by @42, a hash or SESSION:head; a call by its id.
+    With the name of a file at the end, shows what the file held then, where that is recorded. With --json, a turn is
+    the commit that it ends with.
     """
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         try:

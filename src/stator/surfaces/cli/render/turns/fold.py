@@ -14,6 +14,7 @@ import msgspec
 
 from stator.model.calls.argument_names import PATHS
 from stator.model.calls.costs import Prices
+from stator.model.exchange.failures import failure_text
 from stator.model.log.commit import CONTINUED, Commit
 from stator.model.log.delta import Put
 from stator.model.log.query import CallRow
@@ -22,7 +23,6 @@ from stator.model.records.types import ChildRecord, DecisionRecord, FileRecord, 
 from stator.model.sessions.lifecycle import AFTER_CLOSE, split_cause
 from stator.model.values.late_pattern import late
 from stator.model.views.open_calls import left_by_dead
-from stator.model.views.why import failure_text
 from stator.surfaces.cli.render import record_line
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import brief, value_of

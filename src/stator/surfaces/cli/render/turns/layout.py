@@ -39,9 +39,7 @@ def heading(turn: TurnFold, width: int, now: int, *, times: bool) -> Line:
     return shown.add(" " * (width - shown.width - cells(right))).add(right, "dim")
 
 
-def headed(
-    turn: TurnFold, session: str, width: int, now: int, *, times: bool
-) -> Iterator[Line]:
+def headed(turn: TurnFold, session: str, width: int, now: int, *, times: bool) -> Iterator[Line]:
     """The heading with all of the prompt: beside it, or below it where it is longer than that."""
     room = width - cells(_right_of_heading(turn, now, times)) - 2
     if not turn.asked or ("\n" not in turn.asked and cells(turn.asked) + 6 <= room):
