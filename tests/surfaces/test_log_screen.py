@@ -52,6 +52,24 @@ def test_one_line_a_turn_has_a_header(store, ask):
     assert [row.split()[0] for row in rows[1:]] == ["t3", "t2", "t1"]
 
 
+@pytest.mark.parametrize("width", [80, 100, 140])
+def test_half_of_a_list_of_turns_is_what_was_asked(opened, ask, monkeypatch, width):
+    monkeypatch.setenv("STATOR_STORE", str(opened.port.path))
+    monkeypatch.setenv("COLUMNS", str(width))
+    name = "a long name of a session that repeats the words of its first prompt"
+    with opened.open(name, agent="demo-agent") as s:
+        for n in range(3):
+            with s.turn(f"turn {n} asks for " + "many words " * 30) as t:
+                t.say("ok", usage={"tokens": 123_456, "cost_micros": 1_000_000})
+                t.file(f"a{n}.py", "modified")
+    head, _, titles, *rows = ask("log", name, "--oneline").lines
+    assert "3 turns, " in head
+    at = titles.index("ASKED")
+    assert all(len(row) - at >= width // 2 for row in rows)
+    assert ("CALLS" in titles) == (width > 80)
+    assert "WHEN" in titles
+
+
 def test_unknown_tokens_are_a_dash_and_never_0(store, ask):
     rows = {row.split()[0]: row for row in ask("log", "--oneline").lines[2:]}
     assert "–" in rows["t3"]

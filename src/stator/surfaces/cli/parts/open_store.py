@@ -36,6 +36,8 @@ if TYPE_CHECKING:  # loaded by the commands that read a session: a list of sessi
 LAST = "last"
 CALL = "c_"
 """How the id of a call begins."""
+NAME_LEAST = 28
+"""Cells of the name of a session that are kept beside what is said of it."""
 HOW_TO_NAME = "name a session, then a turn or a range: fix-login t2, fix-login:t2, t4..t5"
 
 
@@ -339,19 +341,23 @@ def open_to_write(store: str | None) -> Iterator[OpenedStore]:
 def heading(view: SessionView, opened: OpenedStore, *more: str, room: int) -> Line:
     """The line that names the session an answer is about, its status and its size.
 
-    Agent, size and age are left out where they do not fit into `room` cells: half a number misleads.
+    A long name is cut for them. Agent, size and age are left out where they do not fit into `room` cells even so: half
+    a number misleads.
     """
     (row,) = acted(opened.store.as_read, [view.row])
-    line = Line(row.record.name, "title").add(" ").add(short(row.id), "id")
-    for part in more:
-        line.add(" · ", "dim").add(part, "bold")
     agent = f" · {row.record.agent}" if row.record.agent else ""
     status = _status_word(opened, row)
-    if line.width + cells(agent) + cells(f" · {status}") <= room:
+    holds = f"{count(row.turns, 'turn')}, {count(row.head, 'commit')}"
+    beside = " · ".join([f" {short(row.id)}", *more, status, holds, used(row, opened.now)])
+    name = Line(row.record.name, "title")
+    line = name.cut_plain(max(NAME_LEAST, room - cells(agent) - cells(beside)))
+    line.add(" ").add(short(row.id), "id")
+    for part in more:
+        line.add(" · ", "dim").add(part, "bold")
+    if line.width + cells(agent) + cells(f" · {status} · {holds}") <= room:
         line.add(agent, "dim")
     if status:
         line.add(" · ", "dim").add(status, ENDED_STYLES.get(status, ""))
-    holds = f"{count(row.turns, 'turn')}, {count(row.head, 'commit')}"
     for part in (f" · {holds}", f" · {used(row, opened.now)}"):
         if line.width + cells(part) > room:
             break
