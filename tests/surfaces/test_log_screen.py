@@ -66,7 +66,6 @@ def test_half_of_a_list_of_turns_is_what_was_asked(opened, ask, monkeypatch, wid
     assert "3 turns, " in head
     at = titles.index("ASKED")
     assert all(len(row) - at >= width // 2 for row in rows)
-    assert ("CALLS" in titles) == (width > 80)
     assert "WHEN" in titles
 
 
@@ -81,6 +80,20 @@ def test_tokens_read_from_a_cache_are_counted_apart(opened, ask, monkeypatch):
         t.say("ok", usage={"tokens": 90_500, "tokens:cache_read": 90_000, "tokens:out": 500})
     monkeypatch.setenv("STATOR_STORE", str(opened.port.path))
     assert "500 tokens (+ 90 k cached)" in ask("log").out
+
+
+def test_a_background_task_is_told_by_its_summary_and_is_no_agent(opened, ask, monkeypatch):
+    monkeypatch.setenv("STATOR_STORE", str(opened.port.path))
+    note = (
+        "<task-notification>\n<task-id>b7</task-id>\n<output-file>/tmp/b7.output</output-file>\n"
+        '<summary>Background command "Run tests" completed (exit code 0)</summary>\n</task-notification>\n'
+    )
+    with opened.open("tasks") as s, s.turn("go") as t:
+        t.say(note, actor="agent")
+        t.say("<task-notification>" * 3, actor="agent")
+    rows = ask("log").lines
+    assert any(re.search(r'^    task +Background command "Run tests" completed', row) for row in rows)
+    assert not any("/tmp/b7" in row for row in rows)
 
 
 def test_a_turn_that_crosses_midnight_names_both_days(opened, world, ask, monkeypatch):

@@ -51,6 +51,8 @@ RESULT_MAX = 60
 NOT_BEGUN = "not begun"
 _COLOURS = late(r"\x1b\[[0-9;]*m")
 _TAGS = late(r"</?[a-zA-Z][\w-]{0,40}>\s*")
+TASK, NOTE_MAX = "<task-notification>", 20_000
+"""How the note about a background task begins, and the characters of it that are looked at."""
 TOPIC_MAX = 48
 """Characters of the topic of a decision."""
 NOT_FAILED = ("ok", "started", "running", "awaiting approval")
@@ -303,12 +305,13 @@ class _Folder:
         output = value_of(commit, "output")
         asked = requests(output)
         text = text_of(output) if dialect(output) != "plain" or isinstance(output, str) else output
-        words = _legible(text)
+        summary = _summary_of_task(text)
+        words = summary or _legible(text)
         shown = brief(words).strip() if text else ""
         items: list[LogItem] = []
         if shown or not asked:
             line = Line("(partial) " if commit.status == "partial" else "", "doubt").add(shown)
-            label = "said" if commit.actor == "model" else commit.actor
+            label = "task" if summary else "said" if commit.actor == "model" else commit.actor
             items.append(
                 LogItem(
                     seq=commit.seq, at=commit.when, label=label, style="dim", text=line,
@@ -377,6 +380,14 @@ def _child(commit: Commit) -> str:
     """The sub-agent that a commit reports on."""
     records = (op.record for op in commit.delta if isinstance(op, Put))
     return next((one.session for one in records if isinstance(one, ChildRecord)), "")
+
+
+def _summary_of_task(text: Any) -> str:
+    """What an agent's program says of a task that ran in the background; empty if a message is no such note."""
+    if not isinstance(text, str) or not text.startswith(TASK):
+        return ""
+    _, _, rest = text[:NOTE_MAX].partition("<summary>")
+    return rest.partition("</summary>")[0].strip()
 
 
 def _legible(text: Any) -> Any:
