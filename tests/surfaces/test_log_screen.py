@@ -92,7 +92,9 @@ def test_a_background_task_is_told_by_its_summary_and_is_no_agent(opened, ask, m
         t.say(note, actor="agent")
         t.say("<task-notification>" * 3, actor="agent")
     rows = ask("log").lines
-    assert any(re.search(r'^    task +Background command "Run tests" completed', row) for row in rows)
+    assert any(
+        re.search(r'^    task +Background command "Run tests" completed', row) for row in rows
+    )
     assert not any("/tmp/b7" in row for row in rows)
 
 
