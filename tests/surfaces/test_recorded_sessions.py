@@ -216,7 +216,9 @@ def test_names_that_begin_alike_end_in_the_branch_or_the_id():
 
 def named_rows(width: int, *names: tuple[str, str]) -> list[str]:
     columns = [Column(title="SESSION", shrinks=True, least=20), Column(title="COST")]
-    rows = [[Line(name).add(f" {tail}", TAIL), "$1"] for name, tail in names]
+    rows: list[list[Line | str]] = [
+        [Line(name).add(f" {tail}", TAIL), "$1"] for name, tail in names
+    ]
     return [line.plain for line in table(columns, rows, width, titled=False)]
 
 
