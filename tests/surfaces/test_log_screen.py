@@ -8,6 +8,7 @@ import re
 import pytest
 
 import stator
+from stator.runtime.driving import approvals
 from stator.surfaces.cli.render.lines import cells
 from stator.surfaces.cli.render.turns.subject import lines_changed, middle, subject_of
 from surfaces.recorded import START, normal, record
@@ -96,6 +97,28 @@ def test_a_background_task_is_told_by_its_summary_and_is_no_agent(opened, ask, m
         re.search(r'^    task +Background command "Run tests" completed', row) for row in rows
     )
     assert not any("/tmp/b7" in row for row in rows)
+
+
+def test_a_turn_that_waited_for_approval_says_so_in_one_line(opened, ask, monkeypatch):
+    monkeypatch.setenv("STATOR_STORE", str(opened.port.path))
+    send = stator.tool(lambda what: "sent", effect="write", name="send", approve=True)
+
+    def work() -> None:
+        with opened.open("asks") as s, s.turn("send it") as t:
+            t.call(send, what="mail")
+            t.say("Sent.")
+
+    with pytest.raises(stator.ApprovalNeeded):
+        work()
+    waiting = ask("log", "asks").out
+    assert "interrupted" in waiting
+    (call,) = approvals.waiting(opened.port, now=opened.context.clock(), context=opened.context)
+    approvals.approve(opened.port, opened.context, call.call, by="local:ann")
+    work()
+    shown = ask("log", "asks").out
+    assert "waited for approval; approved by local:ann" in shown
+    assert "interrupted" not in shown
+    assert shown.count("approval ") == 1
 
 
 def test_a_turn_that_crosses_midnight_names_both_days(opened, world, ask, monkeypatch):

@@ -19,7 +19,13 @@ from stator.model.log.commit import CONTINUED, Commit
 from stator.model.log.delta import Put
 from stator.model.log.query import CallRow
 from stator.model.records.tables import QUIET
-from stator.model.records.types import ChildRecord, DecisionRecord, FileRecord, RevisionRecord
+from stator.model.records.types import (
+    ApprovalRecord,
+    ChildRecord,
+    DecisionRecord,
+    FileRecord,
+    RevisionRecord,
+)
 from stator.model.sessions.lifecycle import AFTER_CLOSE, split_cause
 from stator.model.values.late_pattern import late
 from stator.model.views.open_calls import left_by_dead
@@ -49,6 +55,8 @@ LABELS = {
 RESULT_MAX = 60
 """A result that is one line of at most this many characters is shown beside its call."""
 NOT_BEGUN = "not begun"
+WAITS = "ApprovalNeeded"
+"""How the cause of an end begins where a turn waits for a person's word."""
 _COLOURS = late(r"\x1b\[[0-9;]*m")
 _TAGS = late(r"</?[a-zA-Z][\w-]{0,40}>\s*")
 TASK, NOTE_MAX = "<task-notification>", 20_000
@@ -173,6 +181,7 @@ class _Folder:
         self.reported = {_child(one): one for one in commits if one.kind == "child"}
         """What was reported last of each sub-agent."""
         self.intents = {one.call for one in commits if one.kind == "call"}
+        self.waited = self._waited()
         self.base = self._base(base)
 
     def run(self) -> TurnFold:
@@ -203,7 +212,7 @@ class _Folder:
                 default=self.commits[0].when,
             ),
             ended=end.status if end is not None else "",
-            hidden=sum(map(_is_bookkeeping, self.commits)),
+            hidden=sum(map(self._is_hidden, self.commits)),
         )
 
     def _say_repairs(self, calls: Sequence[LogItem]) -> None:
@@ -231,9 +240,42 @@ class _Folder:
             return [] if is_shown else [self._outcome(commit)]
         if commit.kind == "entry":
             return self._entry(commit)
+        if commit.seq in self.waited:
+            return [self._answer(commit)] if _grant(commit) is not None else []
         if _is_bookkeeping(commit) or self.reported.get(_child(commit), commit) is not commit:
             return []
         return [self._plain(commit)]
+
+    def _waited(self) -> set[int]:
+        """The commits that say that the turn waited for a person's word and went on with it: its end that was none, the
+        word, that it was used, and that the turn went on."""
+        ends = (one for one in self.commits if one.kind == "turn_end" and _is_wait(one))
+        began = next((one.seq for one in ends), 0)
+        last = max((one.seq for one in self.commits if one.kind == "turn"), default=0)
+        if not 0 < began < last:
+            return set()
+        return {
+            one.seq
+            for one in self.commits
+            if one.seq >= began
+            and (
+                (one.kind == "turn_end" and one.seq < last and _is_wait(one))
+                or one.kind == "approval"
+                or (one.kind == "turn" and one.status == CONTINUED)
+            )
+        }
+
+    def _is_hidden(self, commit: Commit) -> bool:
+        is_wait = commit.seq in self.waited and _grant(commit) is None
+        return is_wait or _is_bookkeeping(commit)
+
+    def _answer(self, commit: Commit) -> LogItem:
+        """The word of a person that a turn waited for."""
+        grant = _grant(commit)
+        words = f"waited for approval; {grant.verdict} by {grant.by}" if grant is not None else ""
+        return LogItem(
+            seq=commit.seq, at=commit.when, label="approval", style="dim", text=Line(words)
+        )
 
     def _plain(self, commit: Commit) -> LogItem:
         label = "continued" if commit.kind == "turn" else LABELS.get(commit.kind, commit.kind)
@@ -374,6 +416,17 @@ def _files(commit: Commit) -> list[FileRecord]:
 
 def _written(commit: Commit) -> list[FileRecord]:
     return [record for record in _files(commit) if record.op not in ("read", "skipped")]
+
+
+def _is_wait(end: Commit) -> bool:
+    """Whether a turn ended only until a person has answered."""
+    return (end.cause or "").startswith(WAITS)
+
+
+def _grant(commit: Commit) -> ApprovalRecord | None:
+    """A person's yes or no that a commit records."""
+    records = (op.record for op in commit.delta if isinstance(op, Put))
+    return next((one for one in records if isinstance(one, ApprovalRecord)), None)
 
 
 def _child(commit: Commit) -> str:
