@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 import stator
 from stator import testing
 from stator.errors import InvalidInput, NotFound
+from stator.model.exchange.failures import failure_text
 from stator.model.log.commit import Draft, Upsert
 from stator.model.records.types import RevisionRecord
 from stator.model.values.ids import retype
-from stator.model.views.why import failure_text
 
 
 @stator.tool(effect="write", source="web")
@@ -210,11 +210,11 @@ def test_a_call_rests_on_the_last_decision_on_each_topic_before_it_in_its_turn(e
 
 
 def test_a_failed_call_says_what_came_back_beside_its_cause_each_once():
-    assert failure_text("Exit code 1", "Exit code 1\nno such file\n\n bye") == (
-        "Exit code 1: no such file\nbye"
+    assert failure_text("Exit code 1", "Exit code 1\nno file\n\n bye") == (
+        "Exit code 1: no file\nbye"
     )
     assert failure_text("failed:\\n\\nlint", "failed:\\n\\nlint\nfix it") == (
-        "failed:\nlint: fix it"
+        "failed: lint\nfix it"
     )
 
 

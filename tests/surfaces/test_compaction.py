@@ -143,3 +143,76 @@ def test_the_session_that_lost_most_comes_first(long, world, ask):
     lines = ask("evicted", "--everywhere").lines
     rows = [line.split()[0] for line in lines if line.startswith(("long", "short"))]
     assert rows == ["long", "short"]
+
+
+DEEP = "/home/ann/work/shop/packages/checkout/src/modules/payments/interactive"
+
+
+@pytest.fixture
+def deep(opened, monkeypatch):
+    """A session of two compactions with long paths, and more messages than are named one by one."""
+    monkeypatch.setenv("STATOR_STORE", str(opened.port.path))
+    with opened.open("deep") as s:
+        for number in range(3):
+            with s.turn(f"early {number}") as t:
+                t.say("early " * 60)
+        s.compact(keep=1, summary="early")
+        for number in range(6):
+            with s.turn(f"prompt {number}") as t:
+                t.file(f"{DEEP}/mode-{number}.ts", "modified")
+                for _ in range(230 if number == 0 else 2):
+                    t.say("word " * 40)
+        s.compact(keep=1, summary="late")
+    return s.id
+
+
+def test_a_key_that_does_not_fit_is_whole_on_its_own_line(deep, ask, monkeypatch):
+    for width in ("50", "80", "100"):
+        monkeypatch.setenv("COLUMNS", width)
+        lines = ask("evicted", "deep").lines
+        assert any(line.strip() == f"file://{DEEP}/mode-0.ts" for line in lines), width
+
+
+def test_the_command_for_what_is_not_listed_lists_everything(deep, ask):
+    first = ask("evicted", "deep").out
+    (more,) = re.findall(r"not listed: .*: stator (evicted .*)$", first, flags=re.M)
+    assert "not listed" not in ask(*more.split()).out
+
+
+def test_a_row_for_many_messages_counts_them(opened, ask, monkeypatch):
+    monkeypatch.setenv("STATOR_STORE", str(opened.port.path))
+    with opened.open("talk") as s:
+        with s.turn("go") as t:
+            for _ in range(230):
+                t.say("word " * 40)
+        for _ in range(2):
+            with s.turn("more") as t:
+                t.say("ok")
+        s.compact(keep=1, summary="talk")
+    (many,) = re.findall(r", (\d+) messages and calls$", ask("evicted", "talk").out, re.M)
+    rows = ask("evicted", "talk", "-n", "400").lines
+    said = [row for row in rows if row.startswith("  said ")]
+    (held,) = [row.split(" — ")[1].split()[0] for row in rows if row.startswith("  entries ")]
+    assert len(said) + int(held) == int(many)
+
+
+def test_the_last_of_several_compactions_is_said_to_be_that(deep, ask):
+    shown = ask("evicted", "deep").out
+    assert "left the view at the last compaction: " in shown
+    assert re.search(r"earlier compactions: stator evicted s_\w{8} --all$", shown, re.M)
+
+
+def test_a_key_is_recalled_by_its_end_its_file_name_or_its_position(deep, ask):
+    key = f"file://{DEEP}/mode-2.ts"
+    (item,) = [
+        json.loads(line) for line in ask("evicted", "deep", "--json").lines if "mode-2.ts" in line
+    ]
+    for typed in ("mode-2.ts", "interactive/mode-2.ts", "2.ts", f"@{item['seq']}"):
+        assert json.loads(ask("recall", typed, "-s", "deep", "--json").out)["key"] == key
+    assert ask("recall", "ts", "-s", "deep").code == 3  # too short to be meant
+
+
+def test_an_end_of_several_keys_names_them(deep, ask):
+    answer = ask("recall", ".ts", "-s", "deep")
+    assert answer.code != 0
+    assert f"file://{DEEP}/mode-0.ts" in answer.err

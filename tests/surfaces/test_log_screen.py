@@ -8,6 +8,7 @@ import re
 import pytest
 
 import stator
+from stator.runtime.driving import approvals
 from stator.surfaces.cli.render.lines import cells
 from stator.surfaces.cli.render.turns.subject import lines_changed, middle, subject_of
 from surfaces.recorded import START, normal, record
@@ -52,6 +53,23 @@ def test_one_line_a_turn_has_a_header(store, ask):
     assert [row.split()[0] for row in rows[1:]] == ["t3", "t2", "t1"]
 
 
+@pytest.mark.parametrize("width", [80, 100, 140])
+def test_half_of_a_list_of_turns_is_what_was_asked(opened, ask, monkeypatch, width):
+    monkeypatch.setenv("STATOR_STORE", str(opened.port.path))
+    monkeypatch.setenv("COLUMNS", str(width))
+    name = "a long name of a session that repeats the words of its first prompt"
+    with opened.open(name, agent="demo-agent") as s:
+        for n in range(3):
+            with s.turn(f"turn {n} asks for " + "many words " * 30) as t:
+                t.say("ok", usage={"tokens": 123_456, "cost_micros": 1_000_000})
+                t.file(f"a{n}.py", "modified")
+    head, _, titles, *rows = ask("log", name, "--oneline").lines
+    assert "3 turns, " in head
+    at = titles.index("ASKED")
+    assert all(len(row) - at >= width // 2 for row in rows)
+    assert "WHEN" in titles
+
+
 def test_unknown_tokens_are_a_dash_and_never_0(store, ask):
     rows = {row.split()[0]: row for row in ask("log", "--oneline").lines[2:]}
     assert "–" in rows["t3"]
@@ -63,6 +81,44 @@ def test_tokens_read_from_a_cache_are_counted_apart(opened, ask, monkeypatch):
         t.say("ok", usage={"tokens": 90_500, "tokens:cache_read": 90_000, "tokens:out": 500})
     monkeypatch.setenv("STATOR_STORE", str(opened.port.path))
     assert "500 tokens (+ 90 k cached)" in ask("log").out
+
+
+def test_a_background_task_is_told_by_its_summary_and_is_no_agent(opened, ask, monkeypatch):
+    monkeypatch.setenv("STATOR_STORE", str(opened.port.path))
+    note = (
+        "<task-notification>\n<task-id>b7</task-id>\n<output-file>/tmp/b7.output</output-file>\n"
+        '<summary>Background command "Run tests" completed (exit code 0)</summary>\n</task-notification>\n'
+    )
+    with opened.open("tasks") as s, s.turn("go") as t:
+        t.say(note, actor="agent")
+        t.say("<task-notification>" * 3, actor="agent")
+    rows = ask("log").lines
+    assert any(
+        re.search(r'^    task +Background command "Run tests" completed', row) for row in rows
+    )
+    assert not any("/tmp/b7" in row for row in rows)
+
+
+def test_a_turn_that_waited_for_approval_says_so_in_one_line(opened, ask, monkeypatch):
+    monkeypatch.setenv("STATOR_STORE", str(opened.port.path))
+    send = stator.tool(lambda what: "sent", effect="write", name="send", approve=True)
+
+    def work() -> None:
+        with opened.open("asks") as s, s.turn("send it") as t:
+            t.call(send, what="mail")
+            t.say("Sent.")
+
+    with pytest.raises(stator.ApprovalNeeded):
+        work()
+    waiting = ask("log", "asks").out
+    assert "interrupted" in waiting
+    (call,) = approvals.waiting(opened.port, now=opened.context.clock(), context=opened.context)
+    approvals.approve(opened.port, opened.context, call.call, by="local:ann")
+    work()
+    shown = ask("log", "asks").out
+    assert "waited for approval; approved by local:ann" in shown
+    assert "interrupted" not in shown
+    assert shown.count("approval ") == 1
 
 
 def test_a_turn_that_crosses_midnight_names_both_days(opened, world, ask, monkeypatch):

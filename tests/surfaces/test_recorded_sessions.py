@@ -214,12 +214,34 @@ def test_names_that_begin_alike_end_in_the_branch_or_the_id():
     ]  # fmt: skip
 
 
-def test_a_table_that_cuts_a_name_keeps_what_tells_it_apart():
+def named_rows(width: int, *names: tuple[str, str]) -> list[str]:
     columns = [Column(title="SESSION", shrinks=True, least=20), Column(title="COST")]
-    name = Line("Work on bead dov and test it").add(" shop-dov", TAIL)
-    assert (
-        next(table(columns, [[name, "$1"]], 24, titled=False)).plain == "Work on be… shop-dov  $1"
+    rows: list[list[Line | str]] = [
+        [Line(name).add(f" {tail}", TAIL), "$1"] for name, tail in names
+    ]
+    return [line.plain for line in table(columns, rows, width, titled=False)]
+
+
+def test_a_table_that_cuts_a_name_keeps_what_tells_it_apart():
+    names = (
+        ("Work on the bead of dov and test", "shop-dov"),
+        ("Work on the bead of fum", "shop-fum"),
     )
+    assert named_rows(24, *names) == ["Work on th… shop-dov  $1", "Work on th… shop-fum  $1"]
+
+
+def test_names_that_differ_in_the_cells_they_get_need_nothing_more():
+    names = ("fix-basket-names", "s_7fd595a3"), ("fix-basket-names~t1", "s_d82b3c73")
+    assert named_rows(24, *names) == ["fix-basket-names     $1", "fix-basket-names~t1  $1"]
+
+
+def test_rows_of_one_session_look_alike_and_need_nothing_more():
+    assert named_rows(24, ("one", "s_1"), ("one", "s_1")) == ["one  $1", "one  $1"]
+
+
+def test_two_sessions_of_one_name_are_told_apart_on_a_wide_screen_too():
+    rows = named_rows(80, ("one", "s_1"), ("one", "s_2"))
+    assert rows == ["one s_1  $1", "one s_2  $1"]
 
 
 @pytest.mark.parametrize("words", [["ls"], ["ls", "--long"]])

@@ -201,6 +201,8 @@ def test_files_can_be_asked_for_since_a_time(sessions, ask):
     assert ask("files", "fix-login", "t2", "--since", "2026-11-01").code == 2
 
 
-def test_a_turn_that_is_shown_names_the_command_for_all_of_it(sessions, ask):
-    assert re.search(r"all of it: stator log s_\w{8} t1$", ask("show", "fix-login", "t1").lines[-1])
-    assert "all of it" not in ask("show", "fix-login", "@3").out
+def test_a_turn_that_is_shown_names_the_commands_for_more_of_it(sessions, ask):
+    shown = ask("show", "fix-login", "t1").out
+    for more in (r"log s_\w{8} t1 -p", r"diff s_\w{8}:t1", r"log s_\w{8} t1 --full"):
+        assert re.search(rf"stator {more}$", shown, flags=re.M)
+    assert "stator log" not in ask("show", "fix-login", "@3").out

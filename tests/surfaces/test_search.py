@@ -34,7 +34,7 @@ def test_hits_are_grouped_by_session_with_their_position(more, ask):
         "project shop · 1 match in 1 session\n"
         "\n"
         "fix-login s_de82ef95 · demo-agent · 1 hit\n"
-        "  @3 2026-11-15 00:00:05 t1   turn fix the login bug\n"
+        "  @3  2026-11-15 00:00:05  t1   turn  fix the login bug\n"
         "\n"
         "show the match: stator show s_de82ef95:@3\n"
     )
@@ -130,8 +130,8 @@ def test_a_long_turn_number_is_not_cut():
         at=0, snippet="fix it",
     )  # fmt: skip
     assert (
-        " t123456 turn fix it"
-        in [line.plain for line in _lines([hit], projects=False, is_cut=False)][1]
+        "  t123456  turn  fix it"
+        in [line.plain for line in _lines([hit], {}, projects=False, is_cut=False)][1]
     )
 
 
@@ -207,3 +207,31 @@ def test_no_match_names_the_beginning_of_a_word_that_has_some(more, ask):
 
 def test_no_match_names_no_beginning_that_has_none_either(more, ask):
     assert "longer words" not in ask("search", "carburettor").err
+
+
+def test_calls_among_the_matches_say_how_they_ended(store, ask):
+    ended = [
+        row.split()[4:6] for row in ask("search", "auth", "--kind", "call").lines if "@" in row
+    ]
+    assert ["call", "ok"] in ended
+    assert any("  in doubt  pay" in row for row in ask("search", "5", "--kind", "call").lines)
+
+
+def test_numbers_among_arguments_and_written_line_ends_are_no_words(opened, ask, monkeypatch):
+    monkeypatch.setenv("STATOR_STORE", str(opened.port.path))
+    fails = stator.tool(
+        lambda command, timeout: "first\\n\\nthen the bell", effect="read", name="bash"
+    )
+    with opened.open("push") as s, s.turn("go") as t:
+        t.call(fails, command="git push origin", timeout=30000)
+    shown = ask("search", "origin").out
+    assert "git push origin" in shown
+    assert "30000" not in shown
+    assert "30000" in ask("search", "30000").out
+    assert "first ⏎ then the bell" in ask("search", "bell").out
+
+
+def test_no_match_names_a_shorter_beginning_that_has_some(store, ask):
+    assert "try: stator search 'pay*'" in ask("search", "payment").err
+    assert "try: stator search 'login* pay*'" not in ask("search", "zzz").err
+    assert "try: " not in ask("search", "paxxxx", "zzzzzz").err

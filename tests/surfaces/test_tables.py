@@ -16,6 +16,7 @@ import termios
 
 import pytest
 
+import stator
 from stator.model.views.sql_views import SQL_EXAMPLES, SQL_VIEWS
 from stator.surfaces.cli.render import amounts
 from stator.surfaces.cli.render.lines import cells
@@ -237,6 +238,30 @@ def test_sql_alone_lists_the_views_with_their_columns_and_five_questions(ask):
 @pytest.mark.parametrize("query", [query for _, query in SQL_EXAMPLES])
 def test_the_listed_questions_run(query, many, ask):
     assert ask("sql", query).code == 0
+
+
+def test_prompts_that_led_to_failing_tests_are_those_whose_calls_ran_tests(
+    opened, ask, monkeypatch
+):
+    monkeypatch.setenv("STATOR_STORE", str(opened.port.path))
+
+    def fail(**given):
+        raise RuntimeError("failed")
+
+    bash = stator.tool(fail, effect="read", name="bash")
+    read = stator.tool(fail, effect="read", name="read")
+    with opened.open("tests") as s:
+        for prompt, tool, given in (
+            ("run them", bash, {"command": "cd x && pytest -q 2>&1"}),
+            ("run all", bash, {"cmd": "pnpm test"}),
+            ("copy", bash, {"command": "cp a.py tests/ && git add pytest.ini"}),
+            ("look", read, {"path": "test/support/mix test.exs"}),
+        ):
+            with s.turn(prompt) as t:
+                t.try_call(tool, **given)
+    query = dict(SQL_EXAMPLES)["which prompts led to failing tests?"]
+    found = [json.loads(row)["prompt"] for row in ask("sql", query, "--json").lines]
+    assert sorted(found) == ["run all", "run them"]
 
 
 def test_sql_prints_comma_separated_values(many, ask):

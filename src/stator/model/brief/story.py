@@ -27,6 +27,7 @@ from stator.model.brief.envelope import without_notes
 from stator.model.calls.sources import WEB_TOOLS
 from stator.model.calls.vocabulary import Act, act_of, is_idle
 from stator.model.exchange.check_lines import tidy
+from stator.model.exchange.failures import SAYS_FAILURE
 from stator.model.exchange.tool_files import words_of
 from stator.model.log.commit import Commit, Large
 from stator.model.log.delta import Put
@@ -59,11 +60,6 @@ _COST = re.compile(r"(?:<usage>.*|agentId: .*|total_tokens: .*)\Z", re.DOTALL)
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _EXIT = re.compile(
     r"(?:exit(?:ed)?(?: with)?(?: code| status)?|code)[\"'=:\s]+([1-9]\d{0,2})\b", re.IGNORECASE
-)
-_FAILED_LINE = re.compile(
-    r"error|fail|fatal|denied|not found|no such|cannot|can't|unable|refused|rejected|invalid|unexpected|exception"
-    r"|timed? ?out|nothing to commit|ignored",
-    re.IGNORECASE,
 )
 _PROMPT = re.compile(
     r"^(?:\((?:Open file|Current directory|Interactive session)\b.*\)|bash[-\w.]*\$.*|\S+@\S+:\S* [$#].*)\s*$",
@@ -441,7 +437,7 @@ def failure(deed: Deed) -> str:
     lines = [plain(line) for line in _SPREAD.sub(": ", deed.result).split("\n") if line.strip()]
     code = _EXIT.search(beginning(deed.result, RESULT_MAX))
     told = [line for line in lines if not _EMPTY_LINE.match(line)] or lines
-    telling = next((line for line in told if _FAILED_LINE.search(line)), told[-1] if told else "")
+    telling = next((line for line in told if SAYS_FAILURE.search(line)), told[-1] if told else "")
     how = f"exit code {code[1]}" if code and code[0] not in telling else ""
     return ": ".join(
         filter(

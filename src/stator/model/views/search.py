@@ -261,6 +261,8 @@ def _window(spans: list[tuple[int, int, int]]) -> tuple[int, int]:
     return best
 
 
+_ENDS = late(r"(?:\\n){2,}|\\n(?![a-z])")
+"""Not a part of a path, such as C:\\new."""
 _SPACE = late(r"\s+")
 
 
@@ -283,7 +285,8 @@ def _cut(text: str, first: int, spans: list[Span]) -> Snippet:
 
 
 def _line(text: str) -> str:
-    return _SPACE.sub(" ", text)
+    """A text on one line. Ends of lines that a program wrote as `\\n` are no words either."""
+    return _SPACE.sub(" ", _ENDS.sub(" ⏎ ", text) if "\\n" in text else text)
 
 
 def _word_start(text: str, low: int, first: int) -> int:

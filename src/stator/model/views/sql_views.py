@@ -40,12 +40,12 @@ AS_IS = Shown()
 
 SQL_VIEWS: dict[str, tuple[str, str]] = {
     "sessions": (
-        "one row a session",
+        "one row a session; tokens without those read from a cache, which are cached",
         "id name project agent mode status #created #updated"
         " #turns #tokens #cached %cost_usd #cost_computed asked",
     ),
     "turns": (
-        "one row a turn",
+        "one row a turn; tokens and cached as in sessions",
         "session #turn #first #last #at status"
         " #happened #ended prompt #calls #failed #tokens #cached %cost_usd #cost_computed",
     ),
@@ -72,7 +72,10 @@ SQL_VIEWS: dict[str, tuple[str, str]] = {
         "one row a record of the state at the head of each session",
         "session project collection #seq #turn id record",
     ),
-    "spend": ("what each session used, by unit", "session unit #amount"),
+    "spend": (
+        "what each session used, by unit; tokens with those read from a cache",
+        "session unit #amount",
+    ),
     "records": ("every change of the state", "session collection #seq #turn op id record"),
 }
 """View → what a row is, and its columns: a number has a # before its name, a fraction a %, the others are texts."""
@@ -85,8 +88,11 @@ SQL_EXAMPLES: tuple[tuple[str, str], ...] = (
     ),
     (
         "which prompts led to failing tests?",
-        "SELECT prompt, count(*) AS failed FROM calls JOIN turns USING (session, turn)"
-        " WHERE calls.status = 'error' AND calls.input LIKE '%test%' GROUP BY prompt ORDER BY failed DESC",
+        "SELECT prompt, count(*) AS failed FROM (SELECT session, turn, CASE WHEN json_valid(input)"
+        " THEN coalesce(input ->> 'command', input ->> 'cmd') END || ' ' AS ran FROM calls WHERE status = 'error')"
+        " JOIN turns USING (session, turn) WHERE EXISTS (SELECT 1 FROM (VALUES ('pytest '), ('npm test'),"
+        " ('npm run test'), ('yarn test'), ('mix test'), ('go test'), ('cargo test'), ('make test'), ('vitest '))"
+        " WHERE instr(ran, column1)) GROUP BY prompt ORDER BY failed DESC",
     ),
     (
         "which tools fail most?",

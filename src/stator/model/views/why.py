@@ -449,17 +449,6 @@ def call_reason(commit: Commit, *, path: str = "", approved: str = "", status: s
     return _base(commit, "call", text, detail=detail, status=status, effect=commit.effect)
 
 
-def failure_text(cause: str, said: str) -> str:
-    """Why a call failed, from the cause that is recorded and what came back: each thing once, without empty lines."""
-    said = said.strip()
-    if cause and said.startswith(cause):  # "Exit code 1", then what happened
-        said = said[len(cause) :].lstrip(" :\n")
-    if "\n" not in cause:  # some agents write a whole error in one line
-        cause = cause.replace("\\n", "\n")
-    told = ("\n".join(filter(None, map(str.strip, each.split("\n")))) for each in (cause, said))
-    return ": ".join(filter(None, told))
-
-
 def settled_by(commit: Commit) -> str:
     """Who settled a call that was in doubt, how, and how they knew."""
     who, why = commit.known("principal", ""), commit.known("why", "")

@@ -341,7 +341,7 @@ def _read_matches(store: StorePort, found: Sequence[Match]) -> dict[str, _Sessio
 
 def _hit(known: _SessionMatches, seq: int, query: SearchQuery) -> Iterator[Hit]:
     row, commit = known.row, known.commits[seq]
-    part = snippet(said_in(commit), query.terms)
+    part = snippet(_shown(commit, query), query.terms)
     # Erased since, or since it was indexed: that it matched must not be shown either.
     if not part.text:
         return
@@ -359,6 +359,16 @@ def _hit(known: _SessionMatches, seq: int, query: SearchQuery) -> Iterator[Hit]:
         tool=commit.tool,
         rewound=not stands(known.in_force, commit.seq),
     )
+
+
+def _shown(commit: Commit, query: SearchQuery) -> Iterator[str]:
+    """The texts of a commit of which a part is shown; numbers among the arguments of a call only if they are asked
+    for: a timeout says nothing of what it did."""
+    said = said_in(commit)
+    if commit.kind != "call":
+        return said
+    asked = tuple(word for term in query.terms for word in term.words)
+    return (text for text in said if not text.isdecimal() or text.startswith(asked))
 
 
 # -- where words are ------------------------------------------------------------------------------

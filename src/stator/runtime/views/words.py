@@ -31,9 +31,9 @@ class ModelWords(msgspec.Struct, frozen=True, kw_only=True):
     source: str = "model"
 
 
-def last_words(store: StorePort, session: str) -> ModelWords | None:
-    """The last answer of the model that says something; None if there is none."""
-    return _last(store, session, _answer)
+def last_words(store: StorePort, session: str, most: int | None = None) -> ModelWords | None:
+    """The last answer of the model that says something, among the newest `most` commits; None if there is none."""
+    return _last(store, session, _answer, most)
 
 
 def said_before(store: StorePort, session: str, seq: int, turn: int) -> ModelWords | None:
@@ -51,10 +51,13 @@ def summary(store: StorePort, session: str) -> ModelWords | None:
     return _last(store, session, _summary)
 
 
-def _last(store: StorePort, session: str, text: Callable[[Commit], str]) -> ModelWords | None:
+def _last(
+    store: StorePort, session: str, text: Callable[[Commit], str], most: int | None = None
+) -> ModelWords | None:
     upto: int | None = store.head(session).seq
     in_force = visible(rewinds(store, session), upto or 0)
-    while upto:
+    least = (upto or 0) - most if most is not None else 0
+    while upto and upto > least:
         page = store.commits(session, upto=upto, newest_first=True, limit=PAGE)
         for commit in page:
             if stands(in_force, commit.seq) and (said := text(commit)):

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from stator.errors import NotFound
+from stator.errors import Ambiguous, NotFound
 from stator.model.exchange.tool_files import subject
 from stator.model.log.commit import Commit, Gone, Large
 from stator.model.log.delta import Put, Version
@@ -53,6 +53,8 @@ Recallable = Literal["recallable", "expired", "erased"]
 WHAT_MAX = 160
 """Characters of the line that describes a key."""
 NEAR = 5
+END_MIN, CANDIDATES = 3, 20
+"""Characters of an end of a key by which it is recalled, and keys that are named where several are meant."""
 STRETCH_MAX = 10_000
 """Things of a stretch of turns that are listed, give or take a page."""
 PAGE = 1000
@@ -283,25 +285,50 @@ def _gist(value: Any) -> str:
 
 def recall(store: StorePort, session: str, key: str) -> Recalled:
     """The content behind a key, whether or not it was evicted; `NotFound` names keys that are near. A key may name
-    the session that it is of."""
+    the session that it is of. Of an evicted one, its end or its position is enough (`auth.py`, `@930`), if no other
+    has the same."""
     named, key = with_session(key)
     session = find_session(store, named).id if named else session
-    prefix, _, name = key.partition(":")
-    if prefix == "entry" and (match := re.fullmatch(r"@([0-9]{1,15})", name)):
-        found = _entry(store, session, key, int(match[1]))
-    elif prefix == "call":
-        found = _call(store, session, key, name)
-    elif prefix in RECALLED and name:
-        found = _record(store, session, key, RECALLED[prefix], name)
-    elif prefix in GROUPS and (match := re.fullmatch(r"t([0-9]{1,9})(?:\.\.t([0-9]{1,9}))?", name)):
-        found = _stretch(store, session, key, int(match[1]), int(match[2] or match[1]))
-    else:
-        found = None
+    found = _by_key(store, session, key)
+    if found is None and (whole := _meant(store, session, key)):
+        found = _by_key(store, session, whole)
     if found is None:
         raise _unknown(store, session, key)
     if found.seq <= imported_upto(store, store.session(found.session).record):
         return msgspec.structs.replace(found, source="import", trust="unverified")
     return found
+
+
+def _meant(store: StorePort, session: str, text: str) -> str:
+    """The evicted key that a text is the end or the position of; empty if there is none. At a position, what matters
+    most is meant; the name of a file counts more than an end of it."""
+    records = [entry.record for entry in store.entries(session, "evicted")]
+    known = {one.key: one for one in records if isinstance(one, EvictedRecord)}
+    there = [one for one in known.values() if text == f"@{one.seq}"]
+    found = [one.key for one in there if one.rank == min(each.rank for each in there)]
+    found = found or [key for key in known if key.endswith((f"/{text}", f":{text}"))]
+    found = found or [key for key in known if len(text) >= END_MIN and key.endswith(text)]
+    if len(found) > 1:
+        raise Ambiguous(
+            f"{len(found)} things that left the view are meant by {text!r:.80}",
+            candidates=found[:CANDIDATES],
+            hint="name one: " + ", ".join(found[:CANDIDATES]),
+        )
+    return found[0] if found else ""
+
+
+def _by_key(store: StorePort, session: str, key: str) -> Recalled | None:
+    """The content behind a whole key; None if there is none."""
+    prefix, _, name = key.partition(":")
+    if prefix == "entry" and (match := re.fullmatch(r"@([0-9]{1,15})", name)):
+        return _entry(store, session, key, int(match[1]))
+    if prefix == "call":
+        return _call(store, session, key, name)
+    if prefix in RECALLED and name:
+        return _record(store, session, key, RECALLED[prefix], name)
+    if prefix in GROUPS and (match := re.fullmatch(r"t([0-9]{1,9})(?:\.\.t([0-9]{1,9}))?", name)):
+        return _stretch(store, session, key, int(match[1]), int(match[2] or match[1]))
+    return None
 
 
 def _unknown(store: StorePort, session: str, key: str) -> NotFound:

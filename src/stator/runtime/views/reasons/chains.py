@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from stator.model.exchange.failures import failure_text
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Put, Version
 from stator.model.log.edges import edges_of
@@ -495,7 +496,7 @@ def call_answer(reading: Lookup, intent: Commit) -> WhyAnswer:
     if inside[-1].kind == "settlement":
         cause = reasons_of.settled_by(inside[-1])
     elif status in FAILED and inside[-1].kind == "outcome":
-        cause = cut_short(reasons_of.failure_text(cause, _returned(inside[-1])), CAUSE_MAX)
+        cause = cut_short(failure_text(cause, _returned(inside[-1])), CAUSE_MAX)
     made = reasons_of.call_reason(
         intent, approved="; ".join(filter(None, [approved, cause])), status=status
     )

@@ -101,7 +101,7 @@ def calls(
     Parameters
     ----------
     failed
-        Only calls that did not end ok.
+        Only calls that did not end ok, each with the later call of its turn that repaired it.
     open
         Only calls without a known outcome: started, or in doubt.
     status

@@ -6,14 +6,15 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from stator.model.log.query import check_limit
+from stator.model.log.query import PAGE_MAX, check_limit
 from stator.model.records.types import EvictedRecord
 from stator.model.values.ids import short
 from stator.runtime.facade.view import SessionView
 from stator.runtime.views.last_acts import acted
 from stator.runtime.views.ranges import seqs_of
-from stator.runtime.window.recall import Evicted, beyond, beyond_now
+from stator.runtime.window.recall import Evicted, beyond, beyond_now, is_stretch
 from stator.runtime.window.recall import evicted as evicted_of
+from stator.runtime.window.transcript import latest
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, title
 from stator.surfaces.cli.parts.question.question_scope import QuestionScope, scope_of
 from stator.surfaces.cli.render import documents
@@ -54,8 +55,10 @@ NAMED = {"request": ("asked", 2), "decision": ("decided", 2), "file": ("files", 
 BESIDE = 3
 """Cells before what is named."""
 
-KEY_AT = 22
-"""The cell at which a key begins."""
+WHAT_LEAST = 12
+"""Cells beside a key for what it is of."""
+INDENT = 4
+"""Cells before a key on a line of its own."""
 LOOKED_IN = 100
 """Sessions, those used last, that are looked at for something that left the view."""
 COLUMNS = (
@@ -130,7 +133,9 @@ def _of_session(
         )
     is_past = all or span is not None
     by_compaction = any(not item.window for item in found)
-    which = "left the view" + " last" * (by_compaction and not is_past)
+    earlier = by_compaction and not is_past and _is_earlier(opened, view, found)
+    last_of = " at the last compaction" if earlier else " last"
+    which = "left the view" + last_of * (by_compaction and not is_past)
     behind = {} if is_past else beyond(opened.store.as_read, view.id, [(o, o.by) for o in found])
     whole = Counter(map(kind_of, found)) + by_kind(behind)
     screen.line(Line(f"{which}: ", "bold").add(in_words(whole)))
@@ -139,26 +144,41 @@ def _of_session(
     listed = _by_kind(found, most)
     if is_past:
         listed.sort(key=lambda item: -item.by)
-    last = 0
+    last, alone = 0, set() if is_past else _alone(found)
     for item in listed:
         if is_past and item.by != last:
             cause = "did not fit" if item.window else "compaction"
             screen.line(Line(f"{cause} @{item.by}", "bold"))
             last = item.by
-        screen.line(_line(item, screen.width))
+        held = behind.get(item.rank, 0) + 1 if item.key in alone else 0
+        screen.whole(_lines(item, held, screen.cut))
     screen.line()
     name = short(view.id)
-    if left := in_words(whole - Counter(map(kind_of, listed))):
-        # Beyond those that are found here, only the whole history names them one by one.
-        is_deeper = all or len(listed) == len(found)
-        most = max(len(found), whole.total())
-        about = f"{name} {span}" if span else name
-        more = f"stator evicted {about}{' --all' * (is_deeper and not span)} -n {most}"
+    if len(listed) < len(found):
+        # A row that stands for many is listed last of its kind, so what it holds is not listed before it is.
+        left = in_words(whole - Counter(map(kind_of, listed)))
+        about = f"{name} {span}" if span else f"{name}{' --all' * all}"
+        more = f"stator evicted {about} -n {min(len(found), PAGE_MAX)}"
         screen.line(Line(f"not listed: {left}: {more}", "dim"))
-    screen.line(Line(f"read one again: stator recall KEY -s {name}", "dim"))
-    if by_compaction and not is_past:
-        screen.line(Line(f"at every compaction: stator evicted {name} --all", "dim"))
+    enough = "the end of a key or its @ is enough"
+    screen.line(Line(f"read one again: stator recall KEY -s {name} ({enough})", "dim"))
+    if earlier:
+        more = f"stator evicted {name} --all"
+        screen.line(Line(f"there were earlier compactions: {more}", "dim"))
     return 0
+
+
+def _is_earlier(opened: OpenedStore, view: SessionView, found: Sequence[Evicted]) -> bool:
+    """Whether something left the view at a compaction before the one that is shown."""
+    last = max(item.by for item in found if not item.window)
+    return latest(opened.store.as_read, view.id, at=last - 1) is not None
+
+
+def _alone(found: Sequence[Evicted]) -> set[str]:
+    """The keys of stretches of turns, each the only one of its rank: what the commit counts beyond is in it."""
+    stretches = [item for item in found if is_stretch(item.key)]
+    many = Counter(item.rank for item in stretches)
+    return {item.key for item in stretches if many[item.rank] == 1}
 
 
 def _left(scope: QuestionScope, view: SessionView, *, all: bool = False) -> list[Evicted]:
@@ -236,9 +256,20 @@ def _counted(opened: OpenedStore, view: SessionView) -> Counter[str]:
     return named + by_kind(beyond_now(opened.store.as_read, view.id, entries))
 
 
-def _line(item: Evicted, width: int) -> Line:
-    after = f" — {item.what}" if item.what else ""
-    line = key_line(item, max(width - KEY_AT - len(after), 0))
-    if item.status != "recallable":
-        line.add(f" ({item.status})", "bad")
-    return line.add(after, "dim")
+def _lines(item: Evicted, held: int, width: int) -> Iterator[Line]:
+    """A key with what it is of, in `width` cells; one that does not fit is whole on a line of its own, to be copied.
+    `held`: how many things a key of a stretch of turns stands for, where that is known."""
+    what = item.what
+    if is_stretch(item.key):
+        what = f"{in_words({kind_of(item): held}) or 'more'}, each with its key"
+    status = f" ({item.status})" if item.status != "recallable" else ""
+    line = key_line(item)
+    if line.width + len(status) + min(len(what) + 3, WHAT_LEAST) <= width:
+        line.add(status, "bad")
+        yield line.add(f" — {what}" if what else "", "dim").cut_plain(width)
+        return
+    key = line.pieces.pop()
+    yield line.add(f"{what or 'its key:'}{status}", "dim").cut_plain(width)
+    whole = Line(" " * INDENT)
+    whole.pieces.append(key)
+    yield whole

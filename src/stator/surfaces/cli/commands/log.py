@@ -71,6 +71,7 @@ FOLLOWED = 10
 """Commits that --follow shows before it waits for new ones, unless -n is given."""
 LONG_READ, LONG_MAX = 300, 1_000_000
 """Messages that are kept beside the log which are read for their words, and the bytes of one."""
+LONG_KINDS = ("turn", "entry", "call")
 FILES_READ = 300
 """Files of a session that are looked at for the folder it works in."""
 BOOKKEEPING = "bookkeeping commit"
@@ -142,7 +143,7 @@ def log(
         if waiting and not reverse:
             screen.lines([*unplaced_items.lines(waiting), Line()])
         if in_turns:
-            turns = _Turns(screen, view, opened, limit, reverse=reverse)
+            turns = Turns(screen, view, opened, limit, reverse=reverse)
             shown = turns.show(found, oneline=oneline, graph=graph, patch=patch)
         else:
             shown = _show(screen, found, full=full, reverse=reverse, left=_left_at(view))
@@ -159,7 +160,7 @@ def _is_beside(commit: Commit) -> bool:
     return bool(large) and all(one.size <= LONG_MAX for one in large)
 
 
-class _Turns:
+class Turns:
     """Shows the turns of a session, folded: a call and its outcome are one line."""
 
     def __init__(
@@ -212,6 +213,17 @@ class _Turns:
         self._say_more(shown)
         return bool(shown or hidden)
 
+    def show_whole(self, number: int) -> TurnFold:
+        """Show a turn with all the words in it."""
+        folded = self._folded(self.view.log(f"t{number}", load=False))
+        turn = next(one for one in folded if one.turn == number)
+        self._turn(turn, patch=False, full=short(self.view.id))
+        return turn
+
+    def ending(self, turn: TurnFold) -> str:
+        """How a turn ended, in a word."""
+        return turn.ended or ("interrupted" if self.left == turn.last.seq else "open")
+
     def _say_more(self, shown: int) -> None:
         """Say that there are more turns than fit into the number that was asked for."""
         if self.more and self.limit is not None:
@@ -230,7 +242,7 @@ class _Turns:
     def _with_long_texts(self, turn: list[Commit]) -> list[Commit]:
         """The commits of a turn with those of its messages and requests that are kept beside the log: one may hold a
         long piece of code, and its words are few."""
-        long = [one.seq for one in turn if one.kind in ("entry", "call") and _is_beside(one)]
+        long = [one.seq for one in turn if one.kind in LONG_KINDS and _is_beside(one)]
         long = long[-self.long_left :] if self.long_left else []
         if not long:
             return turn
@@ -270,9 +282,12 @@ class _Turns:
             kept.append(turn)
         yield from reversed(kept) if self.reverse else kept
 
-    def _turn(self, turn: TurnFold, *, patch: bool) -> None:
+    def _turn(self, turn: TurnFold, *, patch: bool, full: str = "") -> None:
+        """Show a turn; with all the words in it, if `full` names its session."""
         screen = self.screen
-        if turn.is_turn:
+        if turn.is_turn and full:
+            screen.whole(layout.headed(turn, full, screen.width, self.now, times=self.times))
+        elif turn.is_turn:
             screen.line(layout.heading(turn, screen.width, self.now, times=self.times))
         if turn.cut:
             whole = f"stator log {short(self.view.id)} t{turn.turn}"
@@ -280,7 +295,12 @@ class _Turns:
         self._count_lines(turn)
         edits = self._edits(turn) if patch else {}
         placed = layout.rows(
-            turn.items, screen.width, self.now, began=turn.first.when, times=self.times
+            turn.items,
+            screen.width,
+            self.now,
+            began=turn.first.when,
+            times=self.times,
+            full=full,
         )
         for item, lines in placed:
             screen.lines(lines)

@@ -22,6 +22,8 @@ stator recall decision:auth        the decision on a topic
 stator recall call:c_7f2a91bc      the arguments and the result of a call
 stator recall entry:@12            the message at that commit
 stator recall file:auth.py --session fix-login
+stator recall auth.py              the only key that left the view and ends so
+stator recall @12                  what left the view and is at that commit
 """
 
 
@@ -40,7 +42,8 @@ def recall(
     ----------
     key
         The key, as stator evicted lists it: decision:auth, call:c_7f2a91bc, entry:@12. With its session, as agents
-        are told it: s_7f2a91bc:decision:auth.
+        are told it: s_7f2a91bc:decision:auth. Of what left the view, the end of its key, the name of a file or its
+        position, @12, is enough.
     """
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         named, key = with_session(key)

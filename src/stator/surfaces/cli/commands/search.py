@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from stator.index_files import keeps_index
-from stator.model.log.query import PAGE_MAX, SessionRow, check_limit, read
+from stator.model.log.query import PAGE_MAX, CallQuery, SessionRow, check_limit, read
 from stator.model.values.ids import short
 from stator.model.views.search import PREFIX_MIN
+from stator.runtime.base.one_answer import ahead
+from stator.runtime.views.as_read import for_one_answer
+from stator.runtime.views.glance.calls import precise
 from stator.runtime.views.last_acts import acted
 from stator.runtime.views.search import Hit, Spread, search_counted
 from stator.surfaces.cli.parts.open_store import open_to_read
 from stator.surfaces.cli.parts.question.question_scope import QuestionScope, scope_of
 from stator.surfaces.cli.parts.question.typed_kind import typed_kinds
 from stator.surfaces.cli.render import documents
-from stator.surfaces.cli.render.lines import Line, widest
+from stator.surfaces.cli.render.lines import Line, cells, widest
 from stator.surfaces.cli.render.progress import delayed_bar
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen, note
@@ -26,6 +29,7 @@ from stator.surfaces.cli.render.times import NO_TIME, ago, parse_since, stamp
 
 if TYPE_CHECKING:
     from stator.runtime.facade.store import Store
+    from stator.store.port import StorePort
     from stator.surfaces.cli.options import (
         EverywhereFlag,
         JsonFlag,
@@ -52,11 +56,16 @@ LIMIT = 20
 QUOTES = re.compile('["“”„«»]')
 WORD_ALONE = re.compile(rf"(?<!\S)(\w{{{PREFIX_MIN},}})(?!\S)")
 """A word that is asked for as it is: no phrase, no beginning, and not excluded."""
+BEGINNING = re.compile(r"\w+\*\Z")
+STEM_MIN, SHORTENED = 3, 3
+"""Letters that are left of a word without matches, and words of which beginnings are tried."""
 TURN = 5
 """Smallest width of the turn column."""
 DAY = 86_400_000_000
 SESSIONS_MAX = 15
 """Sessions that are listed of those with matches."""
+ENDINGS_MAX = 100
+"""Calls among the matches of which it is looked up how they ended."""
 LEAST = 3
 """Matches of each session that are shown, as far as there is room."""
 NAME_LEAST = 16
@@ -165,7 +174,31 @@ def _report_nothing(
     if longer != asked and finds(scope, longer):
         note(f"no matches in {scope.shown}; longer words match: stator search '{longer}'")
         return 0
+    if shorter := _shorter(longer, lambda terms: finds(scope, terms)):
+        note(f"no matches in {scope.shown}; try: stator search '{shorter}'")
+        return 0
     return scope.report_empty("no matches", lambda wider: finds(wider, asked))
+
+
+def _shorter(asked: str, finds: Callable[[str], bool]) -> str:
+    """The same terms with shorter beginnings of words, as long as they can be to match; empty if none does. Asks for
+    each word about as often as its length has digits in base two."""
+    words = asked.split()
+    begun = [n for n, word in enumerate(words) if BEGINNING.match(word)]
+    for n in begun[:SHORTENED]:
+        least, most = (
+            STEM_MIN - 1,
+            len(words[n]) - 2,
+        )  # shorter than the word itself, and than its star
+        while least < most:
+            middle = (least + most + 1) // 2
+            if finds(" ".join([*words[:n], f"{words[n][:middle]}*", *words[n + 1 :]])):
+                least = middle
+            else:
+                most = middle - 1
+        if least >= STEM_MIN:
+            return " ".join([*words[:n], f"{words[n][:least]}*", *words[n + 1 :]])
+    return ""
 
 
 def _some_of_each(
@@ -222,12 +255,31 @@ def _show(
         title = spread_out if _has_room(whole, wanted) else f"The best {wanted:,} of them"
         screen.line(Line(title, "title"))
         screen.line()
+    statuses = _statuses(scope.opened.store.as_read, shown)
     screen.lines(
-        _lines(shown, projects=scope.everywhere, is_cut=whole is not None, width=screen.width)
-    )
+        _lines(
+            shown, statuses,
+            projects=scope.everywhere, is_cut=whole is not None, width=screen.width,
+        )
+    )  # fmt: skip
     if whole is not None:
         screen.line(Line(f"… {matches - len(shown):,} more matches; {_all(whole, wanted)}", "dim"))
     screen.lines(_hint(shown))
+
+
+def _statuses(store: StorePort, hits: Sequence[Hit]) -> dict[tuple[str, int], str]:
+    """How the calls among some hits ended, by session and seq; of few hits, in one call of the store."""
+    calls = [hit for hit in hits if hit.kind == "call"]
+    if not calls or len(calls) > ENDINGS_MAX:
+        return {}
+    asks = [
+        read("calls", CallQuery(session=one.session, after=one.seq - 1), cursor=(one.seq + 1,), limit=1)
+        for one in calls
+    ]  # fmt: skip
+    store = for_one_answer(store)
+    ahead(store, *asks)
+    rows = [row for one in asks for row in store.calls(*one.args, **one.options).rows]
+    return {(row.session, row.seq): row.status for row in precise(store, rows)}
 
 
 def _all(whole: Spread, wanted: int) -> str:
@@ -307,14 +359,22 @@ def _as_excluded_term(word: str) -> str:
     return f'-"{bare}"' + ("*" if bare.endswith("*") else "")
 
 
-def _lines(hits: list[Hit], *, projects: bool, is_cut: bool, width: int = 0) -> Iterator[Line]:
+def _lines(
+    hits: list[Hit],
+    statuses: Mapping[tuple[str, int], str],
+    *,
+    projects: bool,
+    is_cut: bool,
+    width: int = 0,
+) -> Iterator[Line]:
     """Hits grouped by session; the session with the best hit comes first. `is_cut`: there are more than these."""
     grouped: dict[str, list[Hit]] = {}
     for hit in hits:
         grouped.setdefault(hit.session, []).append(hit)
     places = widest((f"@{hit.seq}" for hit in hits), 10)
-    turns = max(TURN, widest((f" t{hit.turn}" for hit in hits), 12))
+    turns = max(TURN, widest((f"  t{hit.turn}" for hit in hits), 12))
     kinds = widest((hit.kind for hit in hits), 12)
+    ends = max(map(cells, statuses.values()), default=0)
     for number, (session, group) in enumerate(grouped.items()):
         first = group[0]
         if number:
@@ -326,7 +386,8 @@ def _lines(hits: list[Hit], *, projects: bool, is_cut: bool, width: int = 0) -> 
         name = Line(first.name, "title")
         yield (name.cut_plain(max(NAME_LEAST, width - line.width)) if width else name).extend(line)
         for hit in group:
-            yield _line(hit, places, turns, kinds)
+            status = statuses.get((hit.session, hit.seq), "")
+            yield _line(hit, status, (places, turns, kinds, ends))
 
 
 def _hint(hits: list[Hit]) -> Iterator[Line]:
@@ -337,10 +398,13 @@ def _hint(hits: list[Hit]) -> Iterator[Line]:
         yield Line(f"show {what}: stator show {short(hits[0].session)}:@{hits[0].seq}", "dim")
 
 
-def _line(hit: Hit, places: int, turns: int, kinds: int) -> Line:
-    line = Line("  ").add(f"@{hit.seq}", "id", width=places).add(" ")
-    line.add(stamp(hit.at), "dim").add(f" t{hit.turn}" if hit.turn else "", "dim", width=turns)
-    line.add(" ").add(hit.kind, width=kinds).add(" ")
+def _line(hit: Hit, status: str, widths: tuple[int, int, int, int]) -> Line:
+    places, turns, kinds, ends = widths
+    line = Line("  ").add(f"@{hit.seq}", "id", width=places).add("  ")
+    line.add(stamp(hit.at), "dim").add(f"  t{hit.turn}" if hit.turn else "", "dim", width=turns)
+    line.add("  ").add(hit.kind, width=kinds).add("  ")
+    if ends:
+        line.status(status, width=ends).add("  ")
     if hit.rewound:
         line.add("(rewound) ", "dim")
     place = 0

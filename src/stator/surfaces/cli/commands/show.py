@@ -1,8 +1,7 @@
-"""`stator show`: shows a session at a glance, or one commit in full."""
+"""`stator show`: shows a session at a glance, a turn as one reads it, or one commit in full."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -15,6 +14,7 @@ from stator.model.records.types import CallRecord, Entry
 from stator.model.sessions.lifecycle import AFTER_CLOSE, ENDED, split_cause
 from stator.model.values import canon
 from stator.model.values.ids import short
+from stator.model.values.position import AtName, AtTurn, parse_ref
 from stator.model.views.unplaced import Unplaced
 from stator.model.views.why import settled_by
 from stator.runtime.base.provenance import imported_upto, provenance
@@ -23,8 +23,9 @@ from stator.runtime.views.as_read import to_settle
 from stator.runtime.views.derivation import reach
 from stator.runtime.views.glance.calls import not_ok
 from stator.runtime.views.glance.listed import cost
-from stator.runtime.views.refs import last_attempt
-from stator.surfaces.cli.parts.open_store import OpenedStore, heading, open_to_read
+from stator.runtime.views.refs import Point, last_attempt
+from stator.runtime.views.words import last_words
+from stator.surfaces.cli.parts.open_store import OpenedStore, heading, open_to_read, title
 from stator.surfaces.cli.parts.output.show_file import show_file
 from stator.surfaces.cli.parts.output.tell_doubt import tell_of
 from stator.surfaces.cli.parts.page_addresses import of_position, print_addresses
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 EXAMPLES = """
 stator show                        the last session
 stator show fix-login              a session by name
+stator show fix-login t2           turn 2: its prompt, its calls, and the agent's words in full
 stator show @42                    commit 42 in full
 stator show c_7f2a91bc             a call, and how it ended
 stator show fix-login t2 auth.py   what a file held at the end of turn 2
@@ -56,10 +58,15 @@ stator show t5 --web               the address of its page in the inspector
 """
 PROMPT_MAX = 600
 """Characters of the first prompt."""
+SAID_MAX, SAID_IN = 200, 200
+"""Characters of the agent's last words, and the commits at the end of a log among which they are looked for."""
 TURNS = 5
 DECISIONS = 5
 UNPLACED = 10
-TURN = re.compile(r"t-?\d+\Z").match
+AFTER_TAG = 20
+"""Commits after a tag that say whether it is at the end of its turn."""
+FILES_SHOWN = 12
+"""Files that a turn changed which are named."""
 STEPS_SHOWN = 12
 _FIELDS = (
     "kind", "session", "seq", "turn", "actor", "principal", "tool", "call", "parent", "attempt",
@@ -82,10 +89,11 @@ def show(
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
 ) -> int:
-    """Show a session at a glance, or one commit in full.
+    """Show a session at a glance, a turn, or one commit in full.
 
-    A commit is named by a position: t5, @42, a hash, SESSION:head; a call by its id. With the name of a file at the
-    end, shows what the file held then, where that is recorded.
+    A turn is named by t5, t-1, t5.2 or a tag at its end; a commit by @42, a hash or SESSION:head; a call by its id.
+    With the name of a file at the end, shows what the file held then, where that is recorded. With --json, a turn is
+    the commit that it ends with.
     """
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         try:
@@ -108,19 +116,14 @@ def show(
                 if point.session == view.id
                 else SessionView(opened.store.as_read, point.session)
             )
-            _commit(screen, owner, owner.commit(f"@{seq}"), opened)
-            _whole_turn(screen, owner, ref)
+            turn = 0 if screen.json else _turn_at(owner, ref, point)
+            if turn:
+                _turn(screen, owner, opened, turn)
+            else:
+                _commit(screen, owner, owner.commit(f"@{seq}"), opened)
         else:
             _session(screen, view, opened)
     return 0
-
-
-def _whole_turn(screen: Screen, view: SessionView, ref: str) -> None:
-    """Where the whole turn is, if a turn was named: a position is the commit that it ends with."""
-    if TURN(ref) and not screen.json:
-        screen.line()
-        words = f"that is the last commit of {ref}; all of it: stator log {short(view.id)} {ref}"
-        screen.line(Line(words, "dim"))
 
 
 def _unplaced(screen: Screen, found: Unplaced) -> None:
@@ -129,6 +132,47 @@ def _unplaced(screen: Screen, found: Unplaced) -> None:
         screen.document("stator.unplaced/1", {**unplaced_items.as_json(found), **plain})
     else:
         screen.whole(unplaced_items.in_full(found))
+
+
+# -- a turn ---------------------------------------------------------------------------------------
+
+
+def _turn_at(view: SessionView, ref: str, point: Point) -> int:
+    """The turn that a position names, as `t5` does, and a tag at its end; 0 if it names a commit."""
+    position = parse_ref(ref).position
+    is_tag = isinstance(position, AtName) and point.shown == position.name
+    if not is_tag and not isinstance(position, AtTurn):
+        return 0
+    turn = view.commit(f"@{point.seq}").turn
+    return turn if not is_tag or _is_end(view, point.seq, turn) else 0
+
+
+def _is_end(view: SessionView, seq: int, turn: int) -> bool:
+    """Whether nothing is done in a turn after a commit of it; that it was tagged is nothing that is done."""
+    from stator.surfaces.cli.render.turns.fold import WORK  # a commit is shown without it
+
+    later = view.log(f"@{seq}..head", limit=AFTER_TAG, load=False)
+    return all(one.turn != turn or one.kind not in WORK for one in later)
+
+
+def _turn(screen: Screen, view: SessionView, opened: OpenedStore, turn: int) -> None:
+    """A turn as a person reads it, and the commands for more of it."""
+    from stator.surfaces.cli.commands.log import Turns
+
+    title(screen, view, opened, f"t{turn}")
+    turns = Turns(screen, view, opened, None, reverse=True)
+    found = turns.show_whole(turn)
+    screen.line()
+    named = f"{short(view.id)} t{turn}"
+    if found.changed:
+        left = len(found.changed) - FILES_SHOWN
+        more = f" and {left} more: stator files {named}" if left > 0 else ""
+        screen.line(pair("changed", ", ".join(found.changed[:FILES_SHOWN]) + more), hang=14)
+    screen.line(pair("ended", "").status(turns.ending(found)))
+    screen.line()
+    screen.line(pair("patches", f"stator log {named} -p"))
+    screen.line(pair("difference", f"stator diff {short(view.id)}:t{turn}"))
+    screen.line(pair("commits", f"stator log {named} --full"))
 
 
 # -- a commit -------------------------------------------------------------------------------------
@@ -237,6 +281,7 @@ def _session(screen: Screen, view: SessionView, opened: OpenedStore) -> None:
         return
     screen.line(heading(view, opened, room=screen.cut))
     screen.lines(_asked(view, opened), hang=14)
+    screen.lines(_said_last(view, opened), hang=14)
     screen.lines(_details(view, opened))
     screen.lines(_attention(view, opened))
     screen.lines(_unplaced_section(view))
@@ -268,6 +313,15 @@ def _asked(view: SessionView, opened: OpenedStore) -> Iterator[Line]:
     for row in opened.store.as_read.turns(view.id, limit=1, prompts=True):
         if row.began is not None and (prompt := record_line.value_of(row.began, "input")):
             yield pair("asked", record_line.brief(prompt, PROMPT_MAX))
+
+
+def _said_last(view: SessionView, opened: OpenedStore) -> Iterator[Line]:
+    """The beginning of the agent's last words."""
+    said = last_words(opened.store.as_read, view.id, most=SAID_IN)
+    if said is not None:
+        yield pair("last words", f"“{record_line.brief(said.text, SAID_MAX)}”").add(
+            f" @{said.seq}", "id"
+        )
 
 
 def _details(view: SessionView, opened: OpenedStore) -> Iterator[Line]:

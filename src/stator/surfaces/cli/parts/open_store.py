@@ -34,10 +34,10 @@ if TYPE_CHECKING:  # loaded by the commands that read a session: a list of sessi
     from stator.runtime.facade.view import SessionView
 
 LAST = "last"
-NAME_LEAST = 12
-"""Cells of the name of a session that a heading keeps."""
 CALL = "c_"
 """How the id of a call begins."""
+NAME_SHORTEST, NAME_LEAST = 12, 28
+"""Cells of the name of a session that a heading keeps: beside what it shows, and beside all that is said of it."""
 HOW_TO_NAME = "name a session, then a turn or a range: fix-login t2, fix-login:t2, t4..t5"
 
 
@@ -351,33 +351,43 @@ def open_to_write(store: str | None) -> Iterator[OpenedStore]:
 def heading(view: SessionView, opened: OpenedStore, *more: str, room: int) -> Line:
     """The line that names the session an answer is about, its status and its size.
 
-    Whole parts are left out where they do not fit into `room` cells, the last ones first: half a number misleads. The
-    first of `more`, which says what is shown, always stays; for that the name is cut.
+    A long name is cut for them. Whole parts are left out where they do not fit into `room` cells even so, the last ones
+    first: half a number misleads. The first of `more`, which says what is shown, always stays.
     """
     (row,) = acted(opened.store.as_read, [view.row])
-    line = Line(" ").add(short(row.id), "id")
-    for part in more[:1]:
-        line.add(" · ", "dim").add(part, "bold")
-    line = Line(row.record.name, "title").cut_plain(max(room - line.width, NAME_LEAST)).extend(line)
+    agent = f" · {row.record.agent}" if row.record.agent else ""
+    status = _status_word(opened, row)
+    holds = f"{count(row.turns, 'turn')}, {count(row.head, 'commit')}"
+    beside = " · ".join(
+        filter(None, [f" {short(row.id)}", *more, status, holds, used(row, opened.now)])
+    )
+    line = _named(row, more[:1], room - cells(agent) - cells(beside), room)
     for part in more[1:]:
         if line.width + cells(f" · {part}") > room:
             return line
         line.add(" · ", "dim").add(part, "bold")
-    agent = f" · {row.record.agent}" if row.record.agent else ""
-    status = _status_word(opened, row)
     told = f" · {status}" if status else ""
-    if line.width + cells(agent + told) <= room:
+    if line.width + cells(f"{agent}{told} · {holds}") <= room:
         line.add(agent, "dim")
     if line.width + cells(told) > room:
         return line
     if status:
         line.add(" · ", "dim").add(status, ENDED_STYLES.get(status, ""))
-    holds = f"{count(row.turns, 'turn')}, {count(row.head, 'commit')}"
     for part in (f" · {holds}", f" · {used(row, opened.now)}"):
         if line.width + cells(part) > room:
             break
         line.add(part, "dim")
     return line
+
+
+def _named(row: SessionRow, shown: Sequence[str], left: int, room: int) -> Line:
+    """The session, and what an answer shows of it. The name is cut where all that is said of it would leave it fewer
+    than `left` cells."""
+    line = Line(" ").add(short(row.id), "id")
+    for part in shown:
+        line.add(" · ", "dim").add(part, "bold")
+    least = min(NAME_LEAST, max(room - line.width, NAME_SHORTEST))
+    return Line(row.record.name, "title").cut_plain(max(least, left)).extend(line)
 
 
 def _status_word(opened: OpenedStore, row: SessionRow) -> str:

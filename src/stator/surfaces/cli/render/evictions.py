@@ -10,7 +10,6 @@ from stator.model.values.ids import short
 from stator.model.window.compaction import RANKS
 from stator.runtime.window.recall import Evicted
 from stator.surfaces.cli.render.lines import Line
-from stator.surfaces.cli.render.turns.subject import middle
 
 STYLES = ("bold", "bold", "", "", "dim")
 """By rank."""
@@ -35,14 +34,11 @@ def kind_of(item: EvictedRecord | Evicted) -> str:
     return "request" if item.key.startswith("entry:") else "rule"
 
 
-def key_line(item: EvictedRecord | Evicted, room: int = 0) -> Line:
-    """A key with its rank and the commit that holds its content; a path in at most `room` cells, if they are given."""
+def key_line(item: EvictedRecord | Evicted) -> Line:
+    """A key with its rank and the commit that holds its content."""
     rank = min(max(item.rank, 0), len(RANKS) - 1)
     line = Line("  ").add(_kind(item), "dim", width=12)
-    key = shown(item.key)
-    if room and kind_of(item) == "file":
-        key = middle(key, room)
-    return line.add(f"@{item.seq}", "id", width=8).add(key, STYLES[rank])
+    return line.add(f"@{item.seq}", "id", width=8).add(shown(item.key), STYLES[rank])
 
 
 def _kind(item: EvictedRecord | Evicted) -> str:

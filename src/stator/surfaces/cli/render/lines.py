@@ -7,11 +7,11 @@ into colours on a terminal and ignores them in a pipe.
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 
 from stator.model.values.late_pattern import late
-from stator.surfaces.cli.render.escape import bounded
+from stator.surfaces.cli.render.escape import EscapedText, bounded, lines
 
 STYLES = {
     "": "",
@@ -247,6 +247,20 @@ def take(text: str, room: int) -> str:
         if used > room:
             return text[:place]
     return text
+
+
+def paragraphs(text: str, room: int) -> Iterator[EscapedText]:
+    """The rows of a text that has several lines, each in at most `room` cells: broken between words, or in a word that
+    is longer."""
+    for line in lines(text.strip("\n")):
+        rest: str = line
+        while cells(rest) > room:
+            part = take(rest, room)
+            space = part.rfind(" ", room // 2)
+            part = part[:space] if space > 0 else part
+            yield EscapedText(part)
+            rest = rest[len(part) :].lstrip(" ")
+        yield EscapedText(rest)
 
 
 def fit(text: str, width: int, *, right: bool = False) -> str:

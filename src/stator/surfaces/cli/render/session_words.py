@@ -68,7 +68,7 @@ def name_line(row: SessionRow) -> Line:
 
 def names_apart(rows: Sequence[SessionRow]) -> list[Line]:
     """The names of several sessions, a line each. One that begins like another ends in what tells them apart: its
-    branch, else its id; a table does not cut that off."""
+    branch, else its id; a table shows that where they look alike in the cells they get, and does not cut it off."""
     begin = [_seen(row) for row in rows]
     alike = Counter(begin)
     branches = Counter((seen, _branch(row)) for seen, row in zip(begin, rows, strict=True))

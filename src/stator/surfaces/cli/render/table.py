@@ -5,6 +5,7 @@ On a narrow screen, optional columns are left out, the least important first. No
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -19,10 +20,14 @@ if TYPE_CHECKING:
 GAP = 2
 HEADER = "head"
 TAIL = "tail"
+"""The style of a last piece that tells a cell apart from others: it is shown only where the rest of the cell looks like
+that of another row, and is not cut."""
 KEPT = "kept"
-"""The styles of a last piece that stays where the rest of a cell is cut: an id or a branch, and a dim remark."""
+"""The style of a last piece that is a dim remark: it stays where the rest of a cell is cut."""
 
 
+APART = 4
+"""Cells at the end of a cell that is cut in which a difference is overlooked."""
 HEAD_MIN = 4
 """Cells that are left of a cell before its tail, or its tail goes."""
 
@@ -66,6 +71,8 @@ def table(
             break
         shown.remove(max(droppable, key=lambda n: columns[n].drop))
     _shrink(columns, shown, wide, width)
+    for n in shown:
+        _without_tails([row[n] for row in made], wide[n])
     if titled:
         yield _line(columns, shown, wide, titles)
     for row in made:
@@ -80,9 +87,39 @@ def header(*columns: tuple[str, int]) -> Line:
     return line
 
 
+def _without_tails(column: Sequence[Line], width: int) -> None:
+    """Take the tail off each cell that differs from all others in the cells that it gets."""
+    seen = Counter(_beginning(cell, width) for cell in {one.plain: one for one in column}.values())
+    for cell in column:
+        if seen[_beginning(cell, width)] == 1:
+            cell.pieces = _head(cell).pieces
+
+
+def _beginning(cell: Line, width: int) -> str:
+    """What a reader tells a cell from others by: all of it without its tail, or its beginning where that is cut."""
+    head = _head(cell)
+    return head.plain if head.width <= width else head.cut_plain(max(1, width - APART)).plain
+
+
+def _head(cell: Line) -> Line:
+    """A cell without its tail."""
+    if not cell.pieces or cell.pieces[-1][1] != TAIL:
+        return cell
+    head = Line()
+    head.pieces = cell.pieces[:-1]
+    return head
+
+
 def _natural(column: Column, found: Sequence[Line]) -> int:
     """How wide it is if there is room: as its title, which comes first, and its content."""
-    content = max((cell.width for cell in found[1:]), default=0)
+    heads = Counter(_head(one).plain for one in {one.plain: one for one in found[1:]}.values())
+    content = max(
+        (
+            cell.width if heads[(head := _head(cell)).plain] > 1 else head.width
+            for cell in found[1:]
+        ),
+        default=0,
+    )
     if column.most:
         content = min(content, column.most)
     return max(content, found[0].width)
@@ -131,9 +168,7 @@ def _fitted(cell: Line, column: Column, width: int) -> Line:
         return cell
     text, style = cell.pieces[-1]
     if style in (TAIL, KEPT) and cells(text) + HEAD_MIN <= width:
-        head = Line()
-        head.pieces = cell.pieces[:-1]
-        return head.cut_plain(width - cells(text)).extend(Line(text, style))
+        return _head(cell).cut_plain(width - cells(text)).extend(Line(text, style))
     if not column.middle:
         return cell.cut_plain(width)
     from stator.surfaces.cli.render.turns.subject import middle

@@ -14,15 +14,21 @@ import msgspec
 
 from stator.model.calls.argument_names import PATHS
 from stator.model.calls.costs import Prices
+from stator.model.exchange.failures import failure_text
 from stator.model.log.commit import CONTINUED, Commit
 from stator.model.log.delta import Put
 from stator.model.log.query import CallRow
 from stator.model.records.tables import QUIET
-from stator.model.records.types import ChildRecord, DecisionRecord, FileRecord, RevisionRecord
+from stator.model.records.types import (
+    ApprovalRecord,
+    ChildRecord,
+    DecisionRecord,
+    FileRecord,
+    RevisionRecord,
+)
 from stator.model.sessions.lifecycle import AFTER_CLOSE, split_cause
 from stator.model.values.late_pattern import late
 from stator.model.views.open_calls import left_by_dead
-from stator.model.views.why import failure_text
 from stator.surfaces.cli.render import record_line
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import brief, value_of
@@ -49,8 +55,12 @@ LABELS = {
 RESULT_MAX = 60
 """A result that is one line of at most this many characters is shown beside its call."""
 NOT_BEGUN = "not begun"
+WAITS = "ApprovalNeeded"
+"""How the cause of an end begins where a turn waits for a person's word."""
 _COLOURS = late(r"\x1b\[[0-9;]*m")
 _TAGS = late(r"</?[a-zA-Z][\w-]{0,40}>\s*")
+TASK, NOTE_MAX = "<task-notification>", 20_000
+"""How the note about a background task begins, and the characters of it that are looked at."""
 TOPIC_MAX = 48
 """Characters of the topic of a decision."""
 NOT_FAILED = ("ok", "started", "running", "awaiting approval")
@@ -70,6 +80,8 @@ class LogItem(msgspec.Struct, kw_only=True):
     """Of a call: what it is about."""
     text: Line | None = None
     """Of anything else: what it says."""
+    words: str = ""
+    """Of a message: all of it."""
     more: str = ""
     """What is put after the subject: lines changed, a result."""
     remark: str = ""
@@ -91,6 +103,8 @@ class TurnFold(msgspec.Struct, kw_only=True):
 
     turn: int
     prompt: Line
+    asked: str = ""
+    """All of the prompt."""
     first: Commit
     last: Commit
     items: list[LogItem]
@@ -98,7 +112,7 @@ class TurnFold(msgspec.Struct, kw_only=True):
     failed: int = 0
     repaired: int = 0
     """Those of the failed calls that a later one repaired."""
-    files: int = 0
+    changed: list[str] = []
     """Files that were changed."""
     revisions: list[str] = []
     spend: dict[str, int] = {}
@@ -114,6 +128,10 @@ class TurnFold(msgspec.Struct, kw_only=True):
     @property
     def is_turn(self) -> bool:
         return bool(self.turn)
+
+    @property
+    def files(self) -> int:
+        return len(self.changed)
 
 
 def fold(
@@ -163,11 +181,13 @@ class _Folder:
         self.reported = {_child(one): one for one in commits if one.kind == "child"}
         """What was reported last of each sub-agent."""
         self.intents = {one.call for one in commits if one.kind == "call"}
+        self.waited = self._waited()
         self.base = self._base(base)
 
     def run(self) -> TurnFold:
         begin = next((one for one in self.commits if one.kind == "turn"), None)
         prompt = record_line.of_commit(begin) if begin is not None else Line()
+        asked = value_of(begin, "input") if begin is not None else ""
         items: list[LogItem] = []
         for commit in self.commits:
             if commit is not begin:
@@ -178,20 +198,21 @@ class _Folder:
         return TurnFold(
             turn=self.commits[0].turn,
             prompt=prompt,
+            asked=asked if isinstance(asked, str) else "",
             first=self.commits[0],
             last=self.commits[-1],
             items=items,
             calls=len(calls),
             failed=sum(item.status not in NOT_FAILED for item in calls),
             repaired=sum(len(item.repairs) for item in calls),
-            files=len(self._changed()),
+            changed=self._changed(),
             revisions=self._revisions(),
             until=max(
                 (one.when for one in self.commits if one.kind in WORK and not left_by_dead(one)),
                 default=self.commits[0].when,
             ),
             ended=end.status if end is not None else "",
-            hidden=sum(map(_is_bookkeeping, self.commits)),
+            hidden=sum(map(self._is_hidden, self.commits)),
         )
 
     def _say_repairs(self, calls: Sequence[LogItem]) -> None:
@@ -219,9 +240,42 @@ class _Folder:
             return [] if is_shown else [self._outcome(commit)]
         if commit.kind == "entry":
             return self._entry(commit)
+        if commit.seq in self.waited:
+            return [self._answer(commit)] if _grant(commit) is not None else []
         if _is_bookkeeping(commit) or self.reported.get(_child(commit), commit) is not commit:
             return []
         return [self._plain(commit)]
+
+    def _waited(self) -> set[int]:
+        """The commits that say that the turn waited for a person's word and went on with it: its end that was none, the
+        word, that it was used, and that the turn went on."""
+        ends = (one for one in self.commits if one.kind == "turn_end" and _is_wait(one))
+        began = next((one.seq for one in ends), 0)
+        last = max((one.seq for one in self.commits if one.kind == "turn"), default=0)
+        if not 0 < began < last:
+            return set()
+        return {
+            one.seq
+            for one in self.commits
+            if one.seq >= began
+            and (
+                (one.kind == "turn_end" and one.seq < last and _is_wait(one))
+                or one.kind == "approval"
+                or (one.kind == "turn" and one.status == CONTINUED)
+            )
+        }
+
+    def _is_hidden(self, commit: Commit) -> bool:
+        is_wait = commit.seq in self.waited and _grant(commit) is None
+        return is_wait or _is_bookkeeping(commit)
+
+    def _answer(self, commit: Commit) -> LogItem:
+        """The word of a person that a turn waited for."""
+        grant = _grant(commit)
+        words = f"waited for approval; {grant.verdict} by {grant.by}" if grant is not None else ""
+        return LogItem(
+            seq=commit.seq, at=commit.when, label="approval", style="dim", text=Line(words)
+        )
 
     def _plain(self, commit: Commit) -> LogItem:
         label = "continued" if commit.kind == "turn" else LABELS.get(commit.kind, commit.kind)
@@ -293,14 +347,19 @@ class _Folder:
         output = value_of(commit, "output")
         asked = requests(output)
         text = text_of(output) if dialect(output) != "plain" or isinstance(output, str) else output
-        shown = brief(_legible(text)).strip() if text else ""
+        summary = _summary_of_task(text)
+        words = summary or _legible(text)
+        shown = brief(words).strip() if text else ""
         items: list[LogItem] = []
         if shown or not asked:
             line = Line("(partial) " if commit.status == "partial" else "", "doubt").add(shown)
-            label = "said" if commit.actor == "model" else commit.actor
+            label = "task" if summary else "said" if commit.actor == "model" else commit.actor
             items.append(
-                LogItem(seq=commit.seq, at=commit.when, label=label, style="dim", text=line)
-            )
+                LogItem(
+                    seq=commit.seq, at=commit.when, label=label, style="dim", text=line,
+                    words=words if isinstance(words, str) else "",
+                )
+            )  # fmt: skip
         for request in asked:
             if self.begun[request.name] > 0:
                 self.begun[request.name] -= 1
@@ -333,12 +392,9 @@ class _Folder:
                             return found
         return ""
 
-    def _changed(self) -> set[str]:
-        return {
-            relative(record.path, self.base)
-            for commit in self.commits
-            for record in _written(commit)
-        }
+    def _changed(self) -> list[str]:
+        written = (record for commit in self.commits for record in _written(commit))
+        return list(dict.fromkeys(relative(record.path, self.base) for record in written))
 
     def _revisions(self) -> list[str]:
         found = (
@@ -362,10 +418,29 @@ def _written(commit: Commit) -> list[FileRecord]:
     return [record for record in _files(commit) if record.op not in ("read", "skipped")]
 
 
+def _is_wait(end: Commit) -> bool:
+    """Whether a turn ended only until a person has answered."""
+    return (end.cause or "").startswith(WAITS)
+
+
+def _grant(commit: Commit) -> ApprovalRecord | None:
+    """A person's yes or no that a commit records."""
+    records = (op.record for op in commit.delta if isinstance(op, Put))
+    return next((one for one in records if isinstance(one, ApprovalRecord)), None)
+
+
 def _child(commit: Commit) -> str:
     """The sub-agent that a commit reports on."""
     records = (op.record for op in commit.delta if isinstance(op, Put))
     return next((one.session for one in records if isinstance(one, ChildRecord)), "")
+
+
+def _summary_of_task(text: Any) -> str:
+    """What an agent's program says of a task that ran in the background; empty if a message is no such note."""
+    if not isinstance(text, str) or not text.startswith(TASK):
+        return ""
+    _, _, rest = text[:NOTE_MAX].partition("<summary>")
+    return rest.partition("</summary>")[0].strip()
 
 
 def _legible(text: Any) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from stator.surfaces.cli.render import amounts
-from stator.surfaces.cli.render.lines import Line, cells, widest
+from stator.surfaces.cli.render.lines import Line, cells, paragraphs, widest
 from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.times import date, day, hour
 from stator.surfaces.cli.render.turns.fold import LogItem, TurnFold
@@ -24,17 +24,45 @@ NARROW = 64
 STATUS_MAX, TOOK = 17, 7
 SUBJECT_PART = 0.5
 """The part of the room that a subject keeps beside a long remark."""
+ROWS, ROWS_LAST = 12, 400
+"""Rows of a message where a turn is shown in full, and of its last one and its prompt."""
 
 
 def heading(turn: TurnFold, width: int, now: int, *, times: bool) -> Line:
     """`t2  continue ……… 12 Feb 20:19–21:03  $7.80`"""
     line = Line(f"t{turn.turn}  ", "bold")
-    right = "  ".join(part for part in (_when(turn, now) if times else "", cost(turn)) if part)
+    right = _right_of_heading(turn, now, times)
     room = width - cells(right) - 2
     if room < TEXT_MIN + line.width:
         return line.extend(turn.prompt).cut_plain(width)
     shown = line.extend(turn.prompt).cut_plain(room)
     return shown.add(" " * (width - shown.width - cells(right))).add(right, "dim")
+
+
+def headed(turn: TurnFold, session: str, width: int, now: int, *, times: bool) -> Iterator[Line]:
+    """The heading with all of the prompt: beside it, or below it where it is longer than that."""
+    room = width - cells(_right_of_heading(turn, now, times)) - 2
+    if not turn.asked or ("\n" not in turn.asked and cells(turn.asked) + 6 <= room):
+        yield heading(turn, width, now, times=times)
+        return
+    yield heading(msgspec.structs.replace(turn, prompt=Line()), width, now, times=times)
+    shown = [Line(row, "user") for row in paragraphs(turn.asked, max(TEXT_MIN, width - INDENT))]
+    for line in _cut_rows(shown, ROWS_LAST, f"{session}:@{turn.first.seq}"):
+        yield Line(" " * INDENT).extend(line)
+    if turn.items:
+        yield Line()
+
+
+def _cut_rows(rows: list[Line], most: int, where: str) -> list[Line]:
+    """At most so many rows, and how to see the others."""
+    if len(rows) <= most:
+        return rows
+    left = count(len(rows) - most, "more line")
+    return [*rows[:most], Line(f"… {left}: stator show {where}", "dim")]
+
+
+def _right_of_heading(turn: TurnFold, now: int, times: bool) -> str:
+    return "  ".join(part for part in (_when(turn, now) if times else "", cost(turn)) if part)
 
 
 def _when(turn: TurnFold, now: int) -> str:
@@ -53,9 +81,10 @@ def cost(turn: TurnFold) -> str:
 
 
 def rows(
-    items: Sequence[LogItem], width: int, now: int, *, began: int, times: bool
+    items: Sequence[LogItem], width: int, now: int, *, began: int, times: bool, full: str = ""
 ) -> Iterator[tuple[LogItem, list[Line]]]:
-    """Each item with its line; a line with the date goes before an item of another day than the one before it."""
+    """Each item with its line; a line with the date goes before an item of another day than the one before it. `full`:
+    the session, where messages are shown with all their words."""
     if not items:
         return
     sizes = _Sizes(
@@ -65,12 +94,16 @@ def rows(
         max(len(str(item.seq)) for item in items) + 1,
     )
     today = day(began)
+    last = next((item for item in reversed(items) if item.words), None)
     for item in items:
         lines: list[Line] = []
         if times and day(item.at) != today:
             today = day(item.at)
             lines.append(Line(f"{'':{INDENT}}── {date(item.at, now)}", "dim"))
-        lines.append(_row(item, sizes))
+        if full and item.subject is None:
+            lines += _in_full(item, sizes, full, ROWS_LAST if item is last else ROWS)
+        else:
+            lines.append(_row(item, sizes))
         yield item, lines
 
 
@@ -93,6 +126,23 @@ def _row(item: LogItem, sizes: _Sizes) -> Line:
     text = _text(item, room).cut_plain(room)
     line.extend(text).add(" " * (room - text.width))
     return line.extend(right)
+
+
+def _in_full(item: LogItem, sizes: _Sizes, session: str, most: int) -> Iterator[Line]:
+    """A message or a change of the state with its words in several rows."""
+    label = Line(" " * INDENT).add(item.label, item.style, width=sizes.label).add("  ")
+    right = _right(item, sizes)
+    below = label.width
+    room = max(TEXT_MIN, sizes.width - below - right.width)
+    if item.words:
+        shown = [Line(row) for row in paragraphs(item.words.strip(), room)]
+    else:
+        shown = _text(item, room).wrapped(room, 0, ROWS)
+    for place, text in enumerate(_cut_rows(shown, most, f"{session}:@{item.seq}")):
+        if place:
+            yield Line(" " * below).extend(text)
+        else:
+            yield label.extend(text).add(" " * (room - text.width)).extend(right)
 
 
 def _right(item: LogItem, sizes: _Sizes) -> Line:
