@@ -74,7 +74,7 @@ class _OneTurn:
 
     def __init__(self) -> None:
         self._last: FileEvent | None = None
-        """The last of these writes; None if there are none, or something else changed the file."""
+        """The last of these writes; None before the first, and after a change by something else."""
 
     def take(self, event: FileEvent) -> None:
         last = self._last

@@ -32,7 +32,7 @@ class ModelWords(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def last_words(store: StorePort, session: str, most: int | None = None) -> ModelWords | None:
-    """The last answer of the model that says something, among the newest `most` commits; None if there is none."""
+    """The last answer of the model that says something, among the newest `most` commits, or None."""
     return _last(store, session, _answer, most)
 
 

@@ -352,7 +352,7 @@ def _answer(
 def _statuses(
     reading: Lookup, kind: str, name: str, commits: Sequence[Commit], touches: Sequence[KeyTouch]
 ) -> dict[str, str]:
-    """What became of each version: in force, superseded by another, taken back, forgotten, or that it does not count
+    """The status of each version: in force, superseded by another, taken back, forgotten, or that it does not count
     for the project. `in force` is the newest of those that still hold in their sessions."""
     if kind == "revision":
         return {commit.id: "" for commit in commits}

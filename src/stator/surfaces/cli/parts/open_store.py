@@ -37,7 +37,7 @@ LAST = "last"
 CALL = "c_"
 """How the id of a call begins."""
 NAME_SHORTEST, NAME_LEAST = 12, 28
-"""Cells of the name of a session that a heading keeps: beside what it shows, and beside all that is said of it."""
+"""Cells of the name of a session that a heading keeps: beside what it shows, and beside its size and age too."""
 HOW_TO_NAME = "name a session, then a turn or a range: fix-login t2, fix-login:t2, t4..t5"
 
 
@@ -381,8 +381,7 @@ def heading(view: SessionView, opened: OpenedStore, *more: str, room: int) -> Li
 
 
 def _named(row: SessionRow, shown: Sequence[str], left: int, room: int) -> Line:
-    """The session, and what an answer shows of it. The name is cut where all that is said of it would leave it fewer
-    than `left` cells."""
+    """The session, and what an answer shows of it. The name is cut to `left` cells, but to no fewer than a heading keeps."""
     line = Line(" ").add(short(row.id), "id")
     for part in shown:
         line.add(" · ", "dim").add(part, "bold")

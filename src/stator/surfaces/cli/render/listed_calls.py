@@ -85,7 +85,7 @@ def _told(row: CallRow, outcome: Commit | None, repaired: int, room: int) -> str
 
 
 def _explained(row: CallRow) -> int:
-    """The commit that says why a call did not end ok; 0 if there is none."""
+    """The commit that says why a call did not end ok; or 0."""
     return 0 if row.status in NOT_FAILED else row.outcome
 
 

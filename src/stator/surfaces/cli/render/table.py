@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 GAP = 2
 HEADER = "head"
 TAIL = "tail"
-"""The style of a last piece that tells a cell apart from others: it is shown only where the rest of the cell looks like
+"""The style of a last piece that distinguishes a cell: it is shown only where the rest of the cell looks like
 that of another row, and is not cut."""
 KEPT = "kept"
 """The style of a last piece that is a dim remark: it stays where the rest of a cell is cut."""
@@ -96,7 +96,7 @@ def _without_tails(column: Sequence[Line], width: int) -> None:
 
 
 def _beginning(cell: Line, width: int) -> str:
-    """What a reader tells a cell from others by: all of it without its tail, or its beginning where that is cut."""
+    """How a reader recognizes a cell: all of it without its tail, or its beginning where that is cut."""
     head = _head(cell)
     return head.plain if head.width <= width else head.cut_plain(max(1, width - APART)).plain
 

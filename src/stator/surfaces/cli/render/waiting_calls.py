@@ -61,7 +61,7 @@ def doubt_lines(found: Doubt, *, named: bool = True) -> Iterator[Line]:
 
 
 def settled_words(found: SettledCall) -> Line:
-    """A call that was in doubt, how it was settled, by whom and why."""
+    """A call that was in doubt, with how it was settled, the author and the reason."""
     line = Line(record_line.brief(found.text, CALL_MAX), "bold").add(f": {found.verdict}")
     line.add(f", by {found.by}" if found.by else "")
     line.add(f", “{record_line.brief(found.why)}”" if found.why else "")

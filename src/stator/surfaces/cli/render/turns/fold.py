@@ -247,8 +247,8 @@ class _Folder:
         return [self._plain(commit)]
 
     def _waited(self) -> set[int]:
-        """The commits that say that the turn waited for a person's word and went on with it: its end that was none, the
-        word, that it was used, and that the turn went on."""
+        """The commits of a turn that waited for approval and continued: its first end, the approval, its use, and the
+        continuation."""
         ends = (one for one in self.commits if one.kind == "turn_end" and _is_wait(one))
         began = next((one.seq for one in ends), 0)
         last = max((one.seq for one in self.commits if one.kind == "turn"), default=0)
