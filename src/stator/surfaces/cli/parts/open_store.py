@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from stator.connect import StorePlace, catch_up, connect, known_stores, locate
+from stator.connect import StorePlace, catch_up, connect, connect_as_is, known_stores, locate
 from stator.errors import BadPosition, BadQuery, NotFound, Removed, StatorError
 from stator.model.log.query import SessionRow
 from stator.model.values.ids import short
@@ -312,12 +312,13 @@ def open_to_read(store: str | None) -> Iterator[OpenedStore]:
 @contextmanager
 def open_to_query(store: str | None) -> Iterator[OpenedStore]:
     """Open the store for questions in SQL. Its views show what is indexed, and a store that may be written indexes what
-    others appended first; any other shows what it has."""
+    others appended first; one that is not to be written now shows what it has."""
     with ExitStack() as stack:
         opened = stack.enter_context(open_to_read(store))
         if not opened.store.foreign:
             with contextlib.suppress(StatorError):
-                writable = stack.enter_context(connect(opened.place, create=False))
+                # As it is: what hooks queue is taken in by `open_to_read`, and a second try would wait for writers.
+                writable = stack.enter_context(connect_as_is(opened.place))
                 opened = OpenedStore(writable, opened.place)
         yield opened
 
