@@ -334,7 +334,7 @@ def _show_dry_run(screen: Screen, prepared: _Prepared, *, json: bool, begins: st
         return
     where = f" in {recorded.root}" if recorded is not None else ""
     state = f"plan{where}: {begins}" if begins else f"dry run{where}: nothing has run yet"
-    screen.line(Line(found.name, "title").add(f" · {state}", "dim"))
+    screen.line(Line(found.name, "title").add(f" · {state}", "dim"), hang=2)
     for name, value in values.items():
         screen.line(Line("  ").add(name, "bold", width=16).add(f" {brief(value, 60)}"))
     for call, item in zip(found.calls, shown, strict=True):
