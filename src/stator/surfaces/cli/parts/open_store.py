@@ -87,7 +87,9 @@ class OpenedStore(msgspec.Struct, frozen=True):
                 project=self.project or None,
                 partly=not is_place(wanted),
             )
-        except NotFound:
+        except NotFound as error:
+            if name is None and wanted != LAST:
+                error.what += " ($STATOR_SESSION names it)"
             if wanted != LAST:
                 raise
             found = self._newest()
