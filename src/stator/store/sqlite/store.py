@@ -21,7 +21,6 @@ from stator.errors import (
     StatorError,
     StoreBusy,
     StoreCorrupt,
-    StoreError,
     StoreFailed,
     StoreReadOnly,
     WrongProcess,
@@ -85,8 +84,6 @@ if TYPE_CHECKING:  # loaded only by `verify`
 T = TypeVar("T")
 OWN_META = ("store", "blob_key", "epoch")
 """What a store says of itself that every program needs."""
-MOMENT_S = 0.25
-"""How long a question waits for writers: it is answered in any case."""
 
 
 def _nobody_watches() -> None:
@@ -597,9 +594,7 @@ class SqliteStore:
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
         self._check()
         if not self._read_only:
-            # Views show projections only. Where nobody can write now, they show what is in them.
-            with contextlib.suppress(StoreError):
-                self._write(self._appender.flush_dirty, seconds=MOMENT_S)
+            self._writer.attempt(self._appender.flush_dirty)  # views show projections only
         from stator.store.sqlite.sandbox import process  # few programs ask in SQL
 
         return process.run(self.path, query, row_limit=row_limit, seconds=seconds, shown=shown)

@@ -93,7 +93,7 @@ def import_(
         Do it again for what an earlier release did: make a corrected session of each one. It takes over the name and
         what was contributed; the old one is archived. Every other file is read from its beginning, unchanged or not.
     """
-    from stator.importers.discover import Discovery, merge
+    from stator.importers.discover import merge
     from stator.importers.run import ImportRun
 
     refuse_both(dry_run=dry_run, yes=yes)
@@ -109,11 +109,9 @@ def import_(
         target = _project(opened, into)
         options: dict[str, Any] = {"erasures": "apply" if erase else "refuse", "dry_run": dry_run}
         options["passphrase"] = functools.cache(lambda: _passphrase(passphrase_file))
-        if erase and discovery.bundles and not (yes or dry_run):
-            only = Discovery(bundles=discovery.bundles)
-            preview = ImportRun(opened, only, project=target or "", **{**options, "dry_run": True})
-            if not _erasing_agreed(screen, preview):
-                return OK
+        asks = erase and not (yes or dry_run)
+        if asks and not _erasing_agreed(screen, opened, discovery.bundles, target or "", options):
+            return OK
         if discovery.bundles and discovery.bundles == wanted[:1] and len(wanted) == 1:
             with bar(screen) as progress:
                 report = opened.import_bundle(
@@ -142,8 +140,15 @@ def import_(
         return _exit_code(importing, failure)
 
 
-def _erasing_agreed(screen: Screen, preview: ImportRun) -> bool:
+def _erasing_agreed(
+    screen: Screen, opened: Store, bundles: list[str], project: str, options: dict[str, Any]
+) -> bool:
     """Whether bundles may take away what they would take away here: shown first, and asked. Yes if that is nothing."""
+    from stator.importers.discover import Discovery
+    from stator.importers.run import ImportRun
+
+    what = Discovery(bundles=bundles)
+    preview = ImportRun(opened, what, project=project, **{**options, "dry_run": True})
     erasing = [report for report in preview.run().bundles if report.erased]
     for report in erasing:
         _answer_bundle(screen, report, erase=True)

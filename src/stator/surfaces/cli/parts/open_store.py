@@ -89,7 +89,7 @@ class OpenedStore(msgspec.Struct, frozen=True):
             )
         except NotFound as error:
             if name is None and wanted != LAST:
-                error.what += " ($STATOR_SESSION names it)"
+                error.what += ", which $STATOR_SESSION names"
             if wanted != LAST:
                 raise
             found = self._newest()
