@@ -122,15 +122,8 @@ def import_(
         from stator.surfaces.cli.parts.interrupt import deferred_interrupt
 
         with bar(screen, of_bytes=True) as progress, deferred_interrupt() as stop:
-            importing = ImportRun(
-                opened,
-                discovery,
-                project=target or "",
-                again=again,
-                progress=progress,
-                stop=stop,
-                **options,
-            )
+            run: dict[str, Any] = {**options, "again": again, "progress": progress, "stop": stop}
+            importing = ImportRun(opened, discovery, project=target or "", **run)
             failure = _run(importing)
         _answer(screen, found, importing, erase=erase)
         if discovery.candidates and not screen.json and not dry_run:
