@@ -116,7 +116,9 @@ def test_an_import_that_would_erase_says_so_and_needs_erase(machines, tmp_path):
     assert (gone["session"], gone["name"]) == (session, "fix-login")
     assert found["sessions"][0]["carried"]["erasures"] == 1
     assert json.loads(first.stator("show", "--json"))["head"] == head
-    assert "erased" in first.stator("import", back, "--erase")
+    assert "would erase" in first.stator("import", back, "--erase")
+    assert json.loads(first.stator("show", "--json"))["head"] == head
+    assert "erased" in first.stator("import", back, "--erase", "--yes")
     first.stator("verify")
 
 

@@ -275,10 +275,10 @@ class StoreInfo(msgspec.Struct, frozen=True, kw_only=True):
     detail: dict[str, Any] = {}
 
 
-def check_limit(limit: object) -> int:
-    """A page size that makes sense."""
+def check_limit(limit: object, name: str = "a limit") -> int:
+    """A page size that makes sense; `name` is what it is called where it was given."""
     if type(limit) is not int or not 0 < limit <= PAGE_MAX:
-        raise BadQuery(f"a limit must be a whole number from 1 to {PAGE_MAX:,}, got {limit!r:.40}")
+        raise BadQuery(f"{name} must be a whole number from 1 to {PAGE_MAX:,}, got {limit!r:.40}")
     return limit
 
 

@@ -8,7 +8,7 @@ at one by one, in sessions of bounded length.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
@@ -72,14 +72,6 @@ def session_spend(store: StorePort, row: SessionRow, prices: Prices | None) -> d
     if prices is None or not spend.get("tokens") or names_money(spend):
         return spend
     return SessionCosts(store, row, prices, spend).of(spend)
-
-
-def spends(
-    store: StorePort, rows: Sequence[SessionRow], prices: Prices | None
-) -> list[dict[str, int]]:
-    """The same of several sessions, read in one call. `store` is one for one answer."""
-    ahead(store, *(one for row in rows for one in asks_cost(row.id, prices)))
-    return [session_spend(store, row, prices) for row in rows]
 
 
 def spend_of(entries: Iterable[Entry]) -> dict[str, int]:

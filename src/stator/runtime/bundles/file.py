@@ -128,7 +128,11 @@ def _check_target(path: str, replace: bool) -> None:
         return
     except OSError as error:
         raise InvalidInput(f"{path}: {error.strerror}", path="$.path") from None
-    if not replace or not stat.S_ISREG(found.st_mode):
+    if stat.S_ISDIR(found.st_mode):
+        raise Conflict(f"{path} is a folder", hint="name a file in it")
+    if not stat.S_ISREG(found.st_mode):
+        raise Conflict(f"{path} exists already and is no plain file", hint="give another name")
+    if not replace:
         raise Conflict(
             f"{path} exists already",
             hint="give another name, or replace it with --force (replace=True)",

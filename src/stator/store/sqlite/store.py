@@ -594,7 +594,7 @@ class SqliteStore:
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
         self._check()
         if not self._read_only:
-            self._write(self._appender.flush_dirty)  # views show projections only
+            self._writer.attempt(self._appender.flush_dirty)  # views show projections only
         from stator.store.sqlite.sandbox import process  # few programs ask in SQL
 
         return process.run(self.path, query, row_limit=row_limit, seconds=seconds, shown=shown)

@@ -49,7 +49,12 @@ def _unusable(store: str, error: OSError) -> StoreError:
         return StoreFull(what, hint="free some space; reading still works", store=store)
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBADF):
         # EBADF: the file could only be opened for reading.
-        return StoreReadOnly(what, hint="the file or its folder cannot be written", store=store)
+        why = "it is read-only" if error.errno == errno.EBADF else error.strerror
+        return StoreReadOnly(
+            f"{store} cannot be written: {why}",
+            hint="reading it still works",
+            store=store,
+        )
     return StoreFailed(what, store=store)
 
 

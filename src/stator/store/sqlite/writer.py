@@ -37,6 +37,8 @@ CHECKPOINT_MAX = 8 * connection.CHECKPOINT_PAGES
 """Pages of the WAL from which on a checkpoint does not wait for a moment without readers: where readers overlap without
 a pause, the log would grow for ever. SQLite's own locks still protect them."""
 SALT_BLOCK_BYTES = 1024
+MOMENT_S = 0.25
+"""How long a question waits for other writers."""
 PATIENCE_S = 1.0
 """How long a removal waits for readers that are about to be done."""
 
@@ -281,6 +283,12 @@ class Writer:
             finally:
                 # Here, and not beside `acquire`: an interrupt can come at any line.
                 self.locked.release()
+
+    def attempt(self, work: Callable[[apsw.Connection], object]) -> None:
+        """Run `work` in a transaction where that takes no wait, and leave it where nobody can write now: for a
+        question, which is answered in any case."""
+        with contextlib.suppress(StoreError):
+            self.transaction(work, seconds=MOMENT_S)
 
     def _held_transaction(self, work: Callable[[apsw.Connection], T], level: str) -> T:
         """The same, with the write lock held."""

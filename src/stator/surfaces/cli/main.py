@@ -11,7 +11,7 @@ import contextlib
 import gc
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from stator.surfaces.cli import registry
 
@@ -24,6 +24,8 @@ WHOLE_START = frozenset(
     "check extract import ingest mcp proxy replay rerun run web workflow".split()
 )
 """First words after which programs and types of users are loaded; the others need less of msgspec."""
+COUNTS = {"limit": "-n", "last": "--last"}
+"""Options that say how many, by what commands call them."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -129,7 +131,18 @@ def _run(words: list[str]) -> int:
     except PagerClosed:
         return exits.OK
     except StatorError as error:
-        return exits.report(error, json="--json" in words)
+        return exits.report(error, json="--json" in words, store=_named_store(words))
+
+
+def _named_store(words: list[str]) -> str | None:
+    """The store that the words name, if they do."""
+    before = words[: words.index("--")] if "--" in words else words
+    for place, word in enumerate(before):
+        if word.startswith("--store="):
+            return word.partition("=")[2]
+        if word == "--store" and place + 1 < len(before):
+            return before[place + 1]
+    return None
 
 
 def is_text(word: str) -> bool:
@@ -158,7 +171,19 @@ def _command(words: list[str]) -> int:
         from stator.surfaces.cli.program_words import after_dashes
 
         ready = after_dashes(words, ready)
-    return int(ready() or 0) if ready is not None else 0
+    if ready is None:
+        return 0
+    _check_counts(ready.keywords)
+    return int(ready() or 0)
+
+
+def _check_counts(given: Mapping[str, object]) -> None:
+    """Refuse a number that no list takes, by the name of its option."""
+    for name, option in COUNTS.items():
+        if given.get(name) is not None:
+            from stator.model.log.query import check_limit
+
+            check_limit(given[name], option)
 
 
 def _report_unknown(words: list[str]) -> int:

@@ -17,10 +17,10 @@ from stator.model.log.query import CallQuery, SessionQuery
 from stator.model.records.tables import COLLECTIONS, KINDS
 from stator.model.records.types import CallStatus
 from stator.model.sessions.lifecycle import SHOWN, recorded_status
-from stator.runtime.base.costs import spends
 from stator.runtime.base.project_flags import Trash
 from stator.runtime.views.as_read import for_one_answer, prices_in
 from stator.runtime.views.glance.calls import list_calls, statuses_of
+from stator.runtime.views.glance.listed import listed
 from stator.runtime.views.last_acts import acted
 from stator.surfaces.cli.render import documents, wire
 from stator.surfaces.cli.render.listed_calls import as_json, read_calls
@@ -95,8 +95,8 @@ def sessions(asked: Question) -> ItemPage:
     ]
     reading = for_one_answer(store.as_read)
     known = acted(reading, shown)
-    spent = spends(reading, known, prices_in(reading))
-    return ItemPage(list(map(documents.used_row, known, spent)), page.cursor)
+    found = listed(reading, known, prices_in(reading))
+    return ItemPage(list(map(documents.used_row, found)), page.cursor)
 
 
 def session(asked: Question) -> WholeDocument:

@@ -13,7 +13,7 @@ from stator.model.values.ids import short
 from stator.runtime.retention import erase as erasing
 from stator.runtime.retention.erase import Erasing, ErasureResult
 from stator.surfaces.cli.exits import FINDING, OK
-from stator.surfaces.cli.parts.confirm import agreed
+from stator.surfaces.cli.parts.confirm import agreed, refuse_both
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, open_to_write
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import count, size
@@ -21,6 +21,7 @@ from stator.surfaces.cli.render.screen import Screen
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
+        DryRunFlag,
         FieldOption,
         JsonFlag,
         NoPagerFlag,
@@ -53,6 +54,7 @@ def erase(
     session: SessionOption = None,
     why: WhyOption = "",
     yes: YesFlag = False,
+    dry_run: DryRunFlag = False,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
@@ -77,6 +79,7 @@ def erase(
     everything
         Everything there is: all content of the session.
     """
+    refuse_both(dry_run=dry_run, yes=yes)
     if (
         sum((ref is not None, record is not None, call is not None, path is not None, everything))
         != 1
@@ -104,7 +107,7 @@ def erase(
         else:
             screen.lines(_lines(made, result, opened), hang=2)
     question = f"Erase {size(made.bytes)} for ever?"
-    if made.items and not yes and agreed(question, json=json):
+    if made.items and not (yes or dry_run) and agreed(question, json=json):
         return erase(
             ref, field=field, record=record, call=call, path=path, everything=everything, session=session,
             why=why, yes=True, store=store, json=json, no_pager=no_pager,

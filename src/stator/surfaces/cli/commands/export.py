@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from msgspec import to_builtins
 
-from stator.errors import BadQuery
+from stator.errors import BadQuery, Conflict
 from stator.model.values.ids import short
 from stator.surfaces.cli.parts.open_store import open_to_read
 from stator.surfaces.cli.render.lines import Line
@@ -96,7 +98,7 @@ def export(
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         views = [opened.session(name) for name in sessions] if sessions else [opened.session()]
         target = fixture or output or _default(views[0].name, views[0].id)
-        with bar(screen) as progress:
+        with bar(screen) as progress, _usage():
             made = opened.store.export(
                 [view.id for view in views],
                 target,
@@ -113,6 +115,15 @@ def export(
         else:
             _show(screen, made)
     return 0
+
+
+@contextmanager
+def _usage() -> Iterator[None]:
+    """A file that is in the way is a mistake in the words, not another program at work."""
+    try:
+        yield
+    except Conflict as error:
+        raise BadQuery(error.what, hint=error.hint) from None
 
 
 def _rewrite(

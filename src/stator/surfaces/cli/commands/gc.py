@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from stator.errors import NotFound
+from stator.errors import BadQuery, NotFound
 from stator.model.sessions.retention import Action, Plan, parse_size
 from stator.model.values.ids import short
 from stator.runtime.base import project_flags
@@ -17,7 +17,7 @@ from stator.runtime.retention.erase import left_on_server
 from stator.runtime.retention.policies import Done
 from stator.runtime.views.project_state import forget_in_indexes
 from stator.surfaces.cli.exits import FINDING, OK
-from stator.surfaces.cli.parts.confirm import agreed
+from stator.surfaces.cli.parts.confirm import agreed, refuse_both
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read, open_to_write
 from stator.surfaces.cli.render.lines import Line, widest
 from stator.surfaces.cli.render.record_line import count, size
@@ -26,6 +26,7 @@ from stator.surfaces.cli.render.times import ago
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
+        DryRunFlag,
         JsonFlag,
         MaxSizeOption,
         NoPagerFlag,
@@ -48,6 +49,7 @@ STYLES = {"archive": "dim", "expire": "changed", "trash": "doubt", "purge": "bad
 def gc(
     *,
     yes: YesFlag = False,
+    dry_run: DryRunFlag = False,
     force: bool = False,
     project: ProjectFlag = False,
     max_size: MaxSizeOption = None,
@@ -69,6 +71,9 @@ def gc(
     restore
         Take this session out of the trash, and do nothing else.
     """
+    refuse_both(dry_run=dry_run, yes=yes)
+    if restore is not None and dry_run:
+        raise BadQuery("--restore acts at once and takes no --dry-run", hint="stator ls --trash")
     if restore is not None:
         return _restore(restore, store, json=json)
     most = None if max_size is None else parse_size(max_size)
@@ -103,7 +108,7 @@ def gc(
                     )
                 )
     question = f"Apply this to {count(len(made.actions), 'session')}?"
-    if made.actions and not yes and not stopped and agreed(question, json=json):
+    if made.actions and not (yes or dry_run or stopped) and agreed(question, json=json):
         return gc(
             yes=True, force=force, project=project, max_size=max_size,
             store=store, json=json, no_pager=no_pager,
@@ -138,10 +143,9 @@ def _lines(
     yield Line(_sum(made, done, apply=apply and not stopped), "title")
     for why, many in Counter(one.why for one in made.skipped).most_common():
         yield Line(f"  {many} {why}: unchanged", "dim")
-    if made.breaker:
-        again = "confirm with --yes --force"
-        warning = f"stopped: {made.breaker}" if stopped and apply else made.breaker
-        yield Line(warning, "doubt").add(f"; {again}" if stopped else "", "dim")
+    if made.breaker and (stopped or not apply):
+        warning = f"stopped: {made.breaker}" if apply else made.breaker
+        yield Line(warning, "doubt").add("; confirm with --yes --force", "dim")
     elif made.actions and not apply:
         yield Line("nothing was changed; apply with stator gc --yes", "dim")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from stator.errors import BadQuery, InvalidInput, NotFound, StoreError
 from stator.importers import registry
 from stator.model.exchange.bundle import MAGIC as BUNDLE
 from stator.surfaces.cli.exits import FINDING, INTERRUPTED, OK
+from stator.surfaces.cli.parts.confirm import erasing_agreed, refuse_both
 from stator.surfaces.cli.parts.foreign import warn_if_foreign
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.progress import ProgressCallback, bar
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
         PassphraseFileOption,
         SourcesArgument,
         StoreOption,
+        YesFlag,
     )
 
 EXAMPLES = """
@@ -62,6 +65,7 @@ def import_(
     again: bool = False,
     dry_run: DryRunFlag = False,
     erase: EraseFlag = False,
+    yes: YesFlag = False,
     passphrase_file: PassphraseFileOption = None,
     store: StoreOption = None,
     json: JsonFlag = False,
@@ -81,7 +85,7 @@ def import_(
     that is cut short, changed or malicious is refused as a whole. A session that this store already has is
     continued; if both copies have new commits, the imported one becomes a fork. Nothing is overwritten, and
     erased content stays erased. A bundle whose erasures would take content away that is here is refused,
-    unless you give --erase.
+    unless you give --erase: then it shows what would go, does it with --yes, and asks on a terminal.
 
     Parameters
     ----------
@@ -92,6 +96,7 @@ def import_(
     from stator.importers.discover import merge
     from stator.importers.run import ImportRun
 
+    refuse_both(dry_run=dry_run, yes=yes)
     floor = parse_since(since, now()) if since is not None else 0
     with ExitStack() as stack:
         screen = stack.enter_context(Screen(json=json, pager=not no_pager))
@@ -103,33 +108,46 @@ def import_(
         discovery = merge([one for _, one in found])
         target = _project(opened, into)
         options: dict[str, Any] = {"erasures": "apply" if erase else "refuse", "dry_run": dry_run}
-        options["passphrase"] = lambda: _passphrase(passphrase_file)
+        options["passphrase"] = functools.cache(lambda: _passphrase(passphrase_file))
+        asks = erase and not (yes or dry_run)
+        if asks and not _erasing_agreed(screen, opened, discovery.bundles, target or "", options):
+            return OK
         if discovery.bundles and discovery.bundles == wanted[:1] and len(wanted) == 1:
             with bar(screen) as progress:
                 report = opened.import_bundle(
                     wanted[0], project=target, progress=progress, **options
                 )
-            _answer_bundle(screen, report)
+            _answer_bundle(screen, report, erase=erase)
             return OK
         from stator.surfaces.cli.parts.interrupt import deferred_interrupt
 
         with bar(screen, of_bytes=True) as progress, deferred_interrupt() as stop:
-            importing = ImportRun(
-                opened,
-                discovery,
-                project=target or "",
-                again=again,
-                progress=progress,
-                stop=stop,
-                **options,
-            )
+            run: dict[str, Any] = {**options, "again": again, "progress": progress, "stop": stop}
+            importing = ImportRun(opened, discovery, project=target or "", **run)
             failure = _run(importing)
-        _answer(screen, found, importing)
+        _answer(screen, found, importing, erase=erase)
         if discovery.candidates and not screen.json and not dry_run:
             screen.whole(_where(locate(store)))
         if failure is None and not dry_run and _only_agents(wanted):
             _remember(opened, screen)
         return _exit_code(importing, failure)
+
+
+def _erasing_agreed(
+    screen: Screen, opened: Store, bundles: list[str], project: str, options: dict[str, Any]
+) -> bool:
+    """Whether bundles may take away what they would take away here: shown first, and asked. Yes if that is nothing."""
+    from stator.importers.discover import Discovery
+    from stator.importers.run import ImportRun
+
+    what = Discovery(bundles=bundles)
+    preview = ImportRun(opened, what, project=project, **{**options, "dry_run": True})
+    erasing = [report for report in preview.run().bundles if report.erased]
+    for report in erasing:
+        _answer_bundle(screen, report, erase=True)
+    screen.flush()
+    gone = [one for report in erasing for one in report.erased]
+    return not gone or erasing_agreed(gone, json=screen.json)
 
 
 def _where(place: StorePlace) -> Iterator[Line]:
@@ -296,7 +314,9 @@ def _passphrase(file: str | None) -> str:
 # -- the report ---------------------------------------------------------------------------------
 
 
-def _answer(screen: Screen, found: list[tuple[str, Discovery]], importing: ImportRun) -> None:
+def _answer(
+    screen: Screen, found: list[tuple[str, Discovery]], importing: ImportRun, *, erase: bool
+) -> None:
     from stator.surfaces.cli.render.reports import import_report
 
     if screen.json:
@@ -308,12 +328,12 @@ def _answer(screen: Screen, found: list[tuple[str, Discovery]], importing: Impor
         note(f"found no agents on this machine; looked for {', '.join(registry.MODULES)}")
     import_report.show_found(screen, [(name, discovery) for name, discovery in found if name])
     for report in importing.result.bundles:
-        show(screen, report)
+        show(screen, report, erase=erase)
     import_report.show(screen, importing.result)
 
 
-def _answer_bundle(screen: Screen, report: Imported) -> None:
+def _answer_bundle(screen: Screen, report: Imported, *, erase: bool) -> None:
     if screen.json:
         screen.document("stator.import/1", as_json(report))
     else:
-        show(screen, report)
+        show(screen, report, erase=erase)

@@ -52,7 +52,7 @@ from stator.surfaces.agent_settings.files import (
 )
 from stator.surfaces.cli.exits import FINDING, OK
 from stator.surfaces.cli.parts.approver_setup import list_key, set_approver
-from stator.surfaces.cli.parts.confirm import asks_yes, can_ask
+from stator.surfaces.cli.parts.confirm import asks_yes, can_ask, refuse_both
 from stator.surfaces.cli.parts.foreign import warn_if_foreign
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen, note
@@ -152,6 +152,7 @@ def init(
     application
         PostgreSQL: the role that programs connect as; it is allowed to use the tables, and nothing more.
     """
+    refuse_both(dry_run=dry_run, yes=yes)
     if approver or approver_key is not None:
         _check_alone(names, approver, approver_key)
         return _approver(approver_key, (passphrase_file, old_passphrase_file), store, json=json)
@@ -391,7 +392,7 @@ def _agents(agents: list[Agent], where: SetupTarget, options: SetupOptions, *, j
                     screen.line(Line(f"{agent.name}: {BRIEFS[mode]} (--brief={mode})", "dim"))
             if not options.remove and where.names_programs(done):
                 _show_missing(screen)
-    return FINDING if twice or (todo and not written and not options.dry_run) else OK
+    return FINDING if twice else OK
 
 
 def _recorded_already(agents: list[Agent], where: SetupTarget) -> dict[str, list[str]]:

@@ -12,7 +12,6 @@ from stator.errors import BadQuery
 from stator.model.log.query import SessionQuery, SessionRow, check_limit
 from stator.model.sessions.lifecycle import SHOWN, recorded_status
 from stator.model.values.ids import short
-from stator.runtime.base.costs import spends
 from stator.runtime.base.pages import matching
 from stator.runtime.base.project_flags import Trash, in_trash, tombstones
 from stator.runtime.views.as_read import for_one_answer
@@ -97,9 +96,10 @@ def ls(
     agent
         Only sessions of this agent; the beginning of its name is enough.
     status
-        Only those with this status: open, active, paused, closed or archived; or that ended so, as the column ENDED
-        says it: ok, pushed, in doubt, interrupted, waiting, failed. A session is in doubt if you are asked about a
-        call of it; older doubts of imported sessions are history, which stator calls --open lists too.
+        Only those with this status, which JSON calls shown: open, active, paused, closed or archived; or that ended
+        so, as the column ENDED says it (JSON: ended): ok, pushed, in doubt, interrupted, waiting, failed. A session
+        is in doubt if you are asked about a call of it; older doubts of imported sessions are history, which stator
+        calls --open lists too.
     trash
         List sessions in the trash, and what is still known about purged ones.
     """
@@ -110,15 +110,13 @@ def ls(
     with open_to_read(store) as opened, Screen(json=json, pager=not no_pager) as screen:
         floor = parse_since(since, opened.now) if since is not None else 0
         if trash:
-            return _trash(opened, screen, None if everywhere else opened.project)
+            return _trash(opened, screen, None if everywhere else opened.project, limit)
         project = None if everywhere else opened.project
         asked = AskedSessions(agent=_agent(opened, agent, project), status=status, since=floor)
         found = list(islice(_matching(opened, project, asked), wanted + 1))
         if json:
-            rows = found[:wanted]
-            reading = for_one_answer(opened.store.as_read)
-            for row, spend in zip(rows, spends(reading, rows, opened.prices()), strict=True):
-                screen.item(used_row(row, spend))
+            for one in listed(opened.store.as_read, found[:wanted], opened.prices()):
+                screen.item(used_row(one))
         else:
             screen.lines(
                 _lines(opened, found[:wanted], screen.width, projects=everywhere, long=long)
@@ -139,8 +137,8 @@ def _agent(opened: OpenedStore, text: str | None, project: str | None) -> str | 
     return agent_named(opened.store.as_read, text, project) or text
 
 
-def _trash(opened: OpenedStore, screen: Screen, project: str | None) -> int:
-    """List sessions in the trash, then the records of purged ones."""
+def _trash(opened: OpenedStore, screen: Screen, project: str | None, limit: int | None) -> int:
+    """List sessions in the trash, then the records of purged ones: at most so many."""
     port = opened.store.port
     found: list[tuple[str, dict[str, Any]]] = []
     for session, mark in in_trash(port).items():
@@ -151,7 +149,9 @@ def _trash(opened: OpenedStore, screen: Screen, project: str | None) -> int:
         about = {"id": one.session, "name": one.name, "project": one.project, "trashed": None}
         about |= {"purged": one.at, "by": one.by, "policy": one.policy, "about": one.about}
         found.append((one.project, about))
-    shown = [about for of, about in found if project is None or of == project]
+    everything = [about for of, about in found if project is None or of == project]
+    wanted = LIMIT if limit is None else limit
+    shown = everything[:wanted]
     if screen.json:
         for about in shown:
             screen.item(about)
@@ -167,6 +167,8 @@ def _trash(opened: OpenedStore, screen: Screen, project: str | None) -> int:
     ]
     if not screen.json:
         screen.lines(table(TRASH_COLUMNS, rows, screen.width))
+    if len(everything) > wanted:
+        report_cut(screen, wanted, "sessions", f"-n {wanted * 2}", asked=limit is not None)
     return 0 if shown else opened.report_empty("the trash is empty")
 
 

@@ -8,6 +8,8 @@ import msgspec
 
 from stator.locations import without_secrets
 from stator.model.values.ids import short
+from stator.surfaces.cli.exits import OK
+from stator.surfaces.cli.parts.confirm import erasing_agreed, refuse_both
 from stator.surfaces.cli.parts.open_store import open_to_write
 from stator.surfaces.cli.parts.other_store import open_source
 from stator.surfaces.cli.render.lines import Line
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
         NoPagerFlag,
         StoreOption,
         TenantOption,
+        YesFlag,
     )
 
 EXAMPLES = """
@@ -42,6 +45,7 @@ def pull(
     name: NewNameOption = None,
     into: IntoOption = None,
     erase: EraseFlag = False,
+    yes: YesFlag = False,
     dry_run: DryRunFlag = False,
     tenant: TenantOption = None,
     store: StoreOption = None,
@@ -53,6 +57,7 @@ def pull(
     It comes as a bundle of it would be imported: every commit is checked against its hash, all of it arrives or
     nothing. A session that is the beginning of the other one is continued; if both have new commits, the other one
     becomes a fork. Nothing is overwritten. What comes is marked as imported, and approvals must be given again.
+    If --erase would take content away here, it shows what would go, does it with --yes, and asks on a terminal.
 
     Parameters
     ----------
@@ -61,26 +66,37 @@ def pull(
     session
         A session of that store: its name, its id or its last characters.
     """
+    refuse_both(dry_run=dry_run, yes=yes)
+    options: dict[str, Any] = {
+        "as_name": name or "",
+        "project": into,
+        "erasures": "apply" if erase else "refuse",
+    }
     with (
         Screen(json=json, pager=not no_pager) as screen,
         open_source(url, tenant=tenant) as other,
         open_to_write(store) as opened,
     ):
+        if erase and not (yes or dry_run):
+            seen = opened.store.pull_from(other, session, **options, dry_run=True)
+            if seen.imported.erased:
+                _answer(screen, seen, url, name, erase=True)
+                screen.flush()
+                if not erasing_agreed(seen.imported.erased, json=json):
+                    return OK
         with bar(screen) as progress:
             pulled = opened.store.pull_from(
-                other,
-                session,
-                as_name=name or "",
-                project=into,
-                erasures="apply" if erase else "refuse",
-                dry_run=dry_run,
-                progress=progress,
+                other, session, **options, dry_run=dry_run, progress=progress
             )
-        if json:
-            screen.document("stator.pull/1", _as_json(pulled))
-        else:
-            _show(screen, pulled, url, name or "")
-    return 0
+        _answer(screen, pulled, url, name, erase=erase)
+    return OK
+
+
+def _answer(screen: Screen, pulled: Pulled, url: str, name: str | None, *, erase: bool) -> None:
+    if screen.json:
+        screen.document("stator.pull/1", _as_json(pulled))
+    else:
+        _show(screen, pulled, url, name or "", erase=erase)
 
 
 def _as_json(pulled: Pulled) -> dict[str, Any]:
@@ -88,10 +104,11 @@ def _as_json(pulled: Pulled) -> dict[str, Any]:
     return found
 
 
-def _show(screen: Screen, pulled: Pulled, url: str, name: str) -> None:
+def _show(screen: Screen, pulled: Pulled, url: str, name: str, *, erase: bool) -> None:
     from stator.surfaces.cli.render.reports import bundle_report
 
-    bundle_report.show(screen, msgspec.structs.replace(pulled.imported, path=without_secrets(url)))
+    imported = msgspec.structs.replace(pulled.imported, path=without_secrets(url))
+    bundle_report.show(screen, imported, erase=erase)
     if pulled.forked:
         line = Line("  forked        ", "ok").add(name, "bold").add("  ")
         screen.line(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from stator.connect import project_id
 from stator.locations import without_secrets
 from stator.surfaces.cli.exits import FINDING, OK
-from stator.surfaces.cli.parts.confirm import asks_yes, can_ask
+from stator.surfaces.cli.parts.confirm import asks_yes, can_ask, refuse_both
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
 from stator.surfaces.cli.parts.other_store import open_other
 from stator.surfaces.cli.render.progress import bar
@@ -19,6 +19,7 @@ from stator.surfaces.cli.render.screen import Screen, note
 if TYPE_CHECKING:
     from stator.runtime.exchange.sent import SentReport
     from stator.surfaces.cli.options import (
+        DryRunFlag,
         IntoOption,
         JsonFlag,
         NoPagerFlag,
@@ -47,6 +48,7 @@ def push(
     redact: RedactOption = None,
     fork: bool = False,
     yes: YesFlag = False,
+    dry_run: DryRunFlag = False,
     tenant: TenantOption = None,
     store: StoreOption = None,
     json: JsonFlag = False,
@@ -69,6 +71,7 @@ def push(
     fork
         Send sessions that both stores continued as forks of those that are there.
     """
+    refuse_both(dry_run=dry_run, yes=yes)
     options: dict[str, Any] = {"into": into, "redact": redact or (), "forks": fork}
     with open_to_read(store) as opened:
         options["projects"] = [_project(opened, one) for one in of or ()] or [opened.project]
@@ -76,7 +79,7 @@ def push(
             with open_other(url, tenant=tenant, preview=True) as other:
                 seen = opened.store.push_to(other, dry_run=True, **options)
             _answer(Screen(json=json, pager=False), seen, url)
-            if json or not _agreed(seen, url):
+            if json or dry_run or not _agreed(seen, url):
                 return _exit_code(seen)
         with Screen(json=json, pager=not no_pager) as screen:
             with open_other(url, tenant=tenant) as other, bar(screen) as progress:

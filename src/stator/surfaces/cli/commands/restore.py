@@ -13,7 +13,7 @@ from stator.model.values.paths import outside
 from stator.runtime.branches.restore import ACTIONS, Restoration, Restoring
 from stator.runtime.facade.view import SessionView
 from stator.surfaces.cli.exits import FINDING, OK
-from stator.surfaces.cli.parts.confirm import agreed
+from stator.surfaces.cli.parts.confirm import agreed, refuse_both
 from stator.surfaces.cli.parts.open_store import (
     OpenedStore,
     open_to_read,
@@ -28,6 +28,7 @@ from stator.surfaces.cli.render.screen import Screen, note
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
         AtOption,
+        DryRunFlag,
         JsonFlag,
         NoPagerFlag,
         OutsideOption,
@@ -51,6 +52,7 @@ def restore(
     at: AtOption = None,
     everything: bool = False,
     yes: YesFlag = False,
+    dry_run: DryRunFlag = False,
     force: bool = False,
     outside: OutsideOption = None,
     session: SessionOption = None,
@@ -62,7 +64,8 @@ def restore(
 
     Restores only files that the session wrote and whose contents were recorded. Without --yes it
     shows what would change, and asks if it runs on a terminal. The present contents
-    are recorded first, so that a restore can be undone.
+    are recorded first, so that a restore can be undone. Exits with 1 if a file cannot be restored: its content was not
+    kept, or it is refused.
 
     Parameters
     ----------
@@ -73,6 +76,7 @@ def restore(
     force
         Do it even if files were changed since by another program, or their present content cannot be recorded.
     """
+    refuse_both(dry_run=dry_run, yes=yes)
     if at is None:
         raise BadQuery(
             "--at is missing: the position whose files to restore",
@@ -98,7 +102,7 @@ def restore(
             found = act.restore(*wanted, **options, apply=True)
         _show(screen, opened, view, found)
     is_open = bool(found.of(*ACTIONS)) and not found.stops(everything=everything)
-    if is_open and not yes and agreed("Restore these files?", json=json):
+    if is_open and not (yes or dry_run) and agreed("Restore these files?", json=json):
         return restore(
             *paths, at=at, everything=everything, yes=True, force=force, outside=outside,
             session=session, store=store, json=json, no_pager=no_pager,

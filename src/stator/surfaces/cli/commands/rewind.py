@@ -12,7 +12,7 @@ from stator.model.values.ids import short
 from stator.runtime.branches import rewind as rewinding
 from stator.runtime.branches.rewind import Rewound
 from stator.runtime.facade.view import SessionView
-from stator.surfaces.cli.parts.confirm import agreed, can_ask
+from stator.surfaces.cli.parts.confirm import agreed, can_ask, refuse_both
 from stator.surfaces.cli.parts.open_store import open_to_read, open_to_write
 from stator.surfaces.cli.render.detail import call_line, turns_shown
 from stator.surfaces.cli.render.lines import Line
@@ -54,6 +54,7 @@ def rewind(
     Name the position to return to: t3, @42, a tag. Nothing outside the store is undone: files on disk and the effects
     of calls stay. On a terminal it shows what would change, and asks; a rewind can be taken back.
     """
+    refuse_both(dry_run=dry_run, yes=yes)
     if can_ask() and not (dry_run or yes or json):
         with open_to_read(store) as opened:
             rewinding.refuse_recorded(opened.named(what, session)[0].record)

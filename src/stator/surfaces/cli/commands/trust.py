@@ -16,7 +16,7 @@ from stator.runtime.driving import approvals
 from stator.runtime.driving.approvals import Grant
 from stator.runtime.facade.store import Store
 from stator.surfaces.cli.exits import FINDING, OK
-from stator.surfaces.cli.parts.confirm import asks_yes, can_ask
+from stator.surfaces.cli.parts.confirm import asks_yes, can_ask, refuse_both
 from stator.surfaces.cli.parts.foreign import old_grants
 from stator.surfaces.cli.parts.foreign import trust as trust_it
 from stator.surfaces.cli.parts.person import refuse_agents
@@ -27,6 +27,7 @@ from stator.surfaces.cli.render.waiting_calls import grant_as_json, grant_line
 
 if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
+        DryRunFlag,
         JsonFlag,
         NoPagerFlag,
         StoreOption,
@@ -45,6 +46,7 @@ stator trust --list                every store you made or trusted
 def trust(
     *,
     yes: YesFlag = False,
+    dry_run: DryRunFlag = False,
     confirm_approvals: bool = False,
     withdraw: bool = False,
     list: bool = False,
@@ -67,7 +69,8 @@ def trust(
     list
         List the stores and projects you made or trusted.
     """
-    if withdraw and (yes or confirm_approvals or list):
+    refuse_both(dry_run=dry_run, yes=yes)
+    if withdraw and (yes or dry_run or confirm_approvals or list):
         raise BadQuery("--withdraw takes no other option but --store")
     with Screen(json=json, pager=not no_pager) as screen:
         if list:
@@ -86,7 +89,8 @@ def trust(
                 refuse_agents(
                     opened.context.below(opened.port), "a store is not trusted by an agent"
                 )
-            if not (yes or (can_ask() and not json and asks_yes("Trust it?"))):
+            may_ask = can_ask() and not (json or dry_run)
+            if not (yes or (may_ask and asks_yes("Trust it?"))):
                 return _show(screen, opened, done="")
             keep = confirm_approvals or (
                 not yes and bool(found) and asks_yes(f"Keep {count(len(found), 'approval')}?")
@@ -141,7 +145,7 @@ def _show(screen: Screen, store: Store, *, done: str) -> int:
                     "doubt",
                 ).add("stator trust --confirm-approvals")
             )
-    return FINDING if why and done != "withdrawn" else OK
+    return FINDING if why and done == "trusted" else OK
 
 
 def _list(screen: Screen) -> int:

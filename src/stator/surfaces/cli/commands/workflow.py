@@ -19,7 +19,7 @@ from stator.runtime.replay import workflow as workflows
 from stator.runtime.replay.recorded_tools import RecordedTools
 from stator.runtime.replay.workflow import Ran, WorkflowCall
 from stator.surfaces.cli.exits import FINDING, OK
-from stator.surfaces.cli.parts.confirm import asks_yes, can_ask
+from stator.surfaces.cli.parts.confirm import asks_yes, can_ask, refuse_both
 from stator.surfaces.cli.parts.load_function import load_tools, own_environment, prints_to_stderr
 from stator.surfaces.cli.parts.open_store import open_to_read
 from stator.surfaces.cli.render.lines import Line
@@ -88,7 +88,8 @@ def workflow(
     stopped.
 
     Without --tools, the shell and file tools that agents have work in --root. Everything that would be done is
-    shown first. At a terminal you are asked once whether all of it may run; --yes answers that. Recorded paths become
+    shown first. At a terminal you are asked once whether all of it may run; --yes answers that. Where nobody can
+    answer, reads run and the first write waits; with --effects run, nothing runs without --yes. Recorded paths become
     paths below --root, and no link is followed; a command is run by your shell, and nothing confines it.
 
     Parameters
@@ -115,6 +116,7 @@ def workflow(
     odd = [key for key, value in given.items() if value and key not in MINE[action]]
     if odd:
         raise BadQuery(f"--{odd[0].replace('_', '-')} does not work with workflow {action}")
+    refuse_both(dry_run=dry_run, yes=yes)
     if action == "extract":
         return _extract(what, turns, output, name, store, json=json, no_pager=no_pager)
     if what is None:
@@ -124,14 +126,13 @@ def workflow(
         with Screen(json=json, pager=not no_pager) as screen:
             _show_workflow(screen, found, json=json)
         return OK
-    may: Effects = "run" if yes else effects
     where = root or "." if tools is None or root else None
     prepared = _Prepared(found, _values(found, set or []), tools, where)
     if dry_run:
         with Screen(json=json, pager=not no_pager) as screen:
             _show_dry_run(screen, prepared, json=json)
         return OK
-    return _run(prepared, session or "", may, store, json=json, no_pager=no_pager)
+    return _run(prepared, session or "", effects, store, yes=yes, json=json, no_pager=no_pager)
 
 
 class _Prepared:
@@ -157,15 +158,16 @@ def _run(
     effects: Effects,
     store: str | None,
     *,
+    yes: bool,
     json: bool,
     no_pager: bool,
 ) -> int:
-    may: Effects | None = effects
-    if prepared.recorded is not None and effects == "ask" and not json:
-        may = _asked(prepared, prepared.recorded)
+    may: Effects | None = "run" if yes else effects
+    if prepared.recorded is not None and not yes:
+        may = _asked(prepared, prepared.recorded, effects, json=json)
     if may is None:
-        note("nothing was run")
-        return FINDING
+        note("nothing was run; run it with --yes")
+        return OK
     with connect(store) as opened, prints_to_stderr():
         ran = workflows.run(
             opened.port,
@@ -182,14 +184,20 @@ def _run(
     return OK if ran.status == "done" else FINDING
 
 
-def _asked(prepared: _Prepared, recorded: RecordedTools) -> Effects | None:
+def _asked(
+    prepared: _Prepared, recorded: RecordedTools, effects: Effects, *, json: bool
+) -> Effects | None:
     """Show what would be done, and ask whether all of it may run; None if it may not. Where no person can answer, each
-    write waits for its approval."""
+    write waits for its approval, and nothing runs if it was to run without."""
     workflows.check_acts(prepared.workflow, prepared.values, prepared.tools, recorded)
-    with Screen(pager=False) as screen:  # it is on the terminal before the question
-        _show_dry_run(screen, prepared, json=False)
-    if not can_ask():
-        return "ask"
+    waits = effects == "ask"
+    asks = can_ask() and not json
+    if not (json and waits):  # of one that runs, the document is what it did
+        with Screen(json=json, pager=False) as screen:  # it is on the terminal before the question
+            begins = "reads run now, the first write waits for approval" if waits else ""
+            _show_dry_run(screen, prepared, json=json, begins="" if asks else begins)
+    if not asks:
+        return "ask" if waits else None
     return "run" if asks_yes(f"Do all of this in {recorded.root}?") else None
 
 
@@ -304,7 +312,8 @@ def _reference(value: Any) -> str:
     return brief(value, 60)
 
 
-def _show_dry_run(screen: Screen, prepared: _Prepared, *, json: bool) -> None:
+def _show_dry_run(screen: Screen, prepared: _Prepared, *, json: bool, begins: str = "") -> None:
+    """Show every call with what it would do; `begins` says what follows at once, if anything does."""
     found, values, recorded = prepared.workflow, prepared.values, prepared.recorded
     shown = workflows.preview(found, values, prepared.tools, recorded)
     if json:
@@ -324,7 +333,8 @@ def _show_dry_run(screen: Screen, prepared: _Prepared, *, json: bool) -> None:
         )
         return
     where = f" in {recorded.root}" if recorded is not None else ""
-    screen.line(Line(found.name, "title").add(f" · dry run{where}: nothing has run yet", "dim"))
+    state = f"plan{where}: {begins}" if begins else f"dry run{where}: nothing has run yet"
+    screen.line(Line(found.name, "title").add(f" · {state}", "dim"), hang=2)
     for name, value in values.items():
         screen.line(Line("  ").add(name, "bold", width=16).add(f" {brief(value, 60)}"))
     for call, item in zip(found.calls, shown, strict=True):

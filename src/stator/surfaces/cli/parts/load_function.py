@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from stator.errors import BadQuery, StatorError
+from stator.errors import BadQuery, NotFound, StatorError
 
 
 def load_target(text: str) -> Any:
@@ -29,6 +29,8 @@ def load_target(text: str) -> Any:
     here = os.path.dirname(os.path.abspath(where)) if is_file else os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)
+    if is_file and not os.path.exists(where):
+        raise NotFound(f"no file {where!r:.200}")
     try:
         if is_file:
             # Not as __main__, so that the code under `if __name__ == "__main__"` does not run.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from stator.connect import StorePlace, catch_up, connect, known_stores, locate
+from stator.connect import StorePlace, catch_up, connect, connect_as_is, known_stores, locate
 from stator.errors import BadPosition, BadQuery, NotFound, Removed, StatorError
 from stator.model.log.query import SessionRow
 from stator.model.values.ids import short
@@ -89,7 +89,9 @@ class OpenedStore(msgspec.Struct, frozen=True):
                 project=self.project or None,
                 partly=not is_place(wanted),
             )
-        except NotFound:
+        except NotFound as error:
+            if name is None and wanted != LAST:
+                error.what += ", which $STATOR_SESSION names"
             if wanted != LAST:
                 raise
             found = self._newest()
@@ -316,12 +318,13 @@ def open_to_read(store: str | None) -> Iterator[OpenedStore]:
 @contextmanager
 def open_to_query(store: str | None) -> Iterator[OpenedStore]:
     """Open the store for questions in SQL. Its views show what is indexed, and a store that may be written indexes what
-    others appended first; any other shows what it has."""
+    others appended first; one that is not to be written now shows what it has."""
     with ExitStack() as stack:
         opened = stack.enter_context(open_to_read(store))
         if not opened.store.foreign:
             with contextlib.suppress(StatorError):
-                writable = stack.enter_context(connect(opened.place, create=False))
+                # As it is: what hooks queue is taken in by `open_to_read`, and a second try would wait for writers.
+                writable = stack.enter_context(connect_as_is(opened.place))
                 opened = OpenedStore(writable, opened.place)
         yield opened
 
@@ -381,7 +384,7 @@ def heading(view: SessionView, opened: OpenedStore, *more: str, room: int) -> Li
 
 
 def _named(row: SessionRow, shown: Sequence[str], left: int, room: int) -> Line:
-    """The session, and what an answer shows of it. The name is cut to `left` cells, but to no fewer than a heading keeps."""
+    """The session, and what an answer shows of it. The name is cut to `left` cells, or to those that a heading keeps."""
     line = Line(" ").add(short(row.id), "id")
     for part in shown:
         line.add(" · ", "dim").add(part, "bold")

@@ -5,7 +5,6 @@ A document names its schema (`stator.session/1`). An item of a list has none, un
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -24,6 +23,7 @@ if TYPE_CHECKING:  # most answers need one of these
     from stator.runtime.facade.store import Store
     from stator.runtime.facade.view import SessionView
     from stator.runtime.views.file_changes import FileChange
+    from stator.runtime.views.glance.listed import ListedSession
     from stator.runtime.views.search import Hit
     from stator.runtime.views.session import DecisionLine
     from stator.runtime.window.recall import Evicted
@@ -63,14 +63,20 @@ def session_row(row: SessionRow) -> dict[str, Any]:
     }
 
 
-def used_row(row: SessionRow, spend: Mapping[str, int]) -> dict[str, Any]:
-    """A session in a list that knows when agents acted: with when its own last did something, and what it spent."""
-    used = row.used if row.has_times else None
+def used_row(one: ListedSession) -> dict[str, Any]:
+    """A session in a list: with when its agent last did something, what it spent, how it ended, what it was asked and
+    how many files it changed; null is unknown."""
+    from stator.surfaces.cli.render.session_words import prompt_beside_name
+
+    row = one.row
     return {
         **session_row(row),
-        "used": used,
-        "spend": plain(spend),
-        "computed": is_computed(spend),
+        "used": row.used if row.has_times else None,
+        "spend": plain(one.cost.spend),
+        "computed": one.cost.is_computed,
+        "ended": one.ended or None,
+        "asked": prompt_beside_name(one, always=True) or None,
+        "files": one.files,
     }
 
 

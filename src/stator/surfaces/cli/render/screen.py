@@ -151,8 +151,9 @@ class Screen:
             raise PagerClosed from None
 
     def flush(self) -> None:
-        """Write out what is buffered: for answers that follow new commits. They use no pager."""
-        self.out.flush()
+        """Show what was written so far, and wait until the reader has left a pager: before a question is asked, and for
+        answers that follow new commits."""
+        self.close()
 
     @property
     def can_redraw(self) -> bool:

@@ -21,8 +21,8 @@ _FATES = {
 }
 
 
-def show(screen: Screen, report: Imported) -> None:
-    """Show what became of each session, and what of this store it took away."""
+def show(screen: Screen, report: Imported, *, erase: bool) -> None:
+    """Show what became of each session, and what of this store it took away; `erase`: whether it may."""
     does = "would import" if report.dry_run else "imported"
     line = Line("✓ ", "ok").add("all hashes verified", "bold")
     line.add(f" · {does} {count(report.commits, 'commit')} from {report.path}", "dim")
@@ -32,7 +32,7 @@ def show(screen: Screen, report: Imported) -> None:
         screen.lines(_lines(one, width))
     for gone in report.erased:
         screen.line(_erased_line(gone, report.dry_run))
-    if report.erased and report.dry_run:
+    if report.erased and report.dry_run and not erase:
         screen.line(Line("  nothing of it is imported without --erase", "doubt"))
     if report.withheld:
         text = f"  {count(report.withheld, 'content field')} left out when the bundle was exported"
