@@ -384,7 +384,7 @@ def heading(view: SessionView, opened: OpenedStore, *more: str, room: int) -> Li
 
 
 def _named(row: SessionRow, shown: Sequence[str], left: int, room: int) -> Line:
-    """The session, and what an answer shows of it. The name is cut to `left` cells, or to those that a heading keeps."""
+    """The session, and what an answer shows of it. The name is cut to `left` cells, or to what a heading keeps."""
     line = Line(" ").add(short(row.id), "id")
     for part in shown:
         line.add(" · ", "dim").add(part, "bold")
