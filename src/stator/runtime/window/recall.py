@@ -300,7 +300,7 @@ def recall(store: StorePort, session: str, key: str) -> Recalled:
 
 
 def _meant(store: StorePort, session: str, text: str) -> str:
-    """The evicted key that a text is the end or the position of; empty if there is none. At a position, what matters
+    """The evicted key that a text is the end or the position of, or "". At a position, what matters
     most is meant; the name of a file counts more than an end of it."""
     records = [entry.record for entry in store.entries(session, "evicted")]
     known = {one.key: one for one in records if isinstance(one, EvictedRecord)}
@@ -318,7 +318,7 @@ def _meant(store: StorePort, session: str, text: str) -> str:
 
 
 def _by_key(store: StorePort, session: str, key: str) -> Recalled | None:
-    """The content behind a whole key; None if there is none."""
+    """The content behind a whole key, if it has any."""
     prefix, _, name = key.partition(":")
     if prefix == "entry" and (match := re.fullmatch(r"@([0-9]{1,15})", name)):
         return _entry(store, session, key, int(match[1]))

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 GAP = 2
 HEADER = "head"
 TAIL = "tail"
-"""The style of a last piece that tells a cell apart from others: it is shown only where the rest of the cell looks like
-that of another row, and is not cut."""
+"""The style of a last piece that distinguishes a cell from others: it is shown only where the rest of the cell looks
+like that of another row, and is not cut."""
 
 
 APART = 4
@@ -93,7 +93,7 @@ def _without_tails(column: Sequence[Line], width: int) -> None:
 
 
 def _beginning(cell: Line, width: int) -> str:
-    """What a reader tells a cell from others by: all of it without its tail, or its beginning where that is cut."""
+    """What distinguishes a cell from others: all of it without its tail, or its beginning where that is cut."""
     head = _head(cell)
     return head.plain if head.width <= width else head.cut_plain(max(1, width - APART)).plain
 

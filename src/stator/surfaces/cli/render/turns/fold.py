@@ -247,8 +247,8 @@ class _Folder:
         return [self._plain(commit)]
 
     def _waited(self) -> set[int]:
-        """The commits that say that the turn waited for a person's word and went on with it: its end that was none, the
-        word, that it was used, and that the turn went on."""
+        """The commits about a wait for a person's word after which the turn continued: its end until then, the word,
+        its use, and the beginning of the rest."""
         ends = (one for one in self.commits if one.kind == "turn_end" and _is_wait(one))
         began = next((one.seq for one in ends), 0)
         last = max((one.seq for one in self.commits if one.kind == "turn"), default=0)

@@ -54,7 +54,7 @@ def headed(turn: TurnFold, session: str, width: int, now: int, *, times: bool) -
 
 
 def _cut_rows(rows: list[Line], most: int, where: str) -> list[Line]:
-    """At most so many rows, and how to see the others."""
+    """The first rows, at most `most`, and how to see the others."""
     if len(rows) <= most:
         return rows
     left = count(len(rows) - most, "more line")
