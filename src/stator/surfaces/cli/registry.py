@@ -10,7 +10,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "Ask": {
         "status": "Show where things are: what needs you, what runs, how sessions ended, what the week cost.",
         "ls": "List sessions with their tokens, cost and end, most recently used first.",
-        "show": "Show a session at a glance, or one commit in full.",
+        "show": "Show a session at a glance, a turn, or one commit in full.",
         "log": "Show what happened, one line a call, newest turn first.",
         "diff": "Show what changed in a turn or between two positions.",
         "state": "Show the state at a position, collection by collection.",

@@ -29,7 +29,6 @@ from stator.surfaces.cli.render.times import NO_TIME, ago, parse_since, stamp
 
 if TYPE_CHECKING:
     from stator.runtime.facade.store import Store
-    from stator.store.port import StorePort
     from stator.surfaces.cli.options import (
         EverywhereFlag,
         JsonFlag,
@@ -255,7 +254,7 @@ def _show(
         title = spread_out if _has_room(whole, wanted) else f"The best {wanted:,} of them"
         screen.line(Line(title, "title"))
         screen.line()
-    statuses = _statuses(scope.opened.store.as_read, shown)
+    statuses = _statuses(scope.opened.store, shown)
     screen.lines(
         _lines(
             shown, statuses,
@@ -267,7 +266,7 @@ def _show(
     screen.lines(_hint(shown))
 
 
-def _statuses(store: StorePort, hits: Sequence[Hit]) -> dict[tuple[str, int], str]:
+def _statuses(opened: Store, hits: Sequence[Hit]) -> dict[tuple[str, int], str]:
     """How the calls among some hits ended, by session and seq; of few hits, in one call of the store."""
     calls = [hit for hit in hits if hit.kind == "call"]
     if not calls or len(calls) > ENDINGS_MAX:
@@ -276,7 +275,7 @@ def _statuses(store: StorePort, hits: Sequence[Hit]) -> dict[tuple[str, int], st
         read("calls", CallQuery(session=one.session, after=one.seq - 1), cursor=(one.seq + 1,), limit=1)
         for one in calls
     ]  # fmt: skip
-    store = for_one_answer(store)
+    store = for_one_answer(opened.as_read)
     ahead(store, *asks)
     rows = [row for one in asks for row in store.calls(*one.args, **one.options).rows]
     return {(row.session, row.seq): row.status for row in precise(store, rows)}
