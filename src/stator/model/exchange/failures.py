@@ -36,6 +36,7 @@ _MARKED = late(
     re.IGNORECASE,
 )
 """fatal: not a git repository · a.ts(5,3): error TS2339: … · FAILED tests/test_a.py"""
+_CODE = late(r"exit code \d{1,5}", re.IGNORECASE)
 _TAG = late(r"<(\w*(?:error|output|stderr|stdout|result)\w*)>", re.IGNORECASE)
 _COLOURS = late(r"\x1b\[[0-9;]{0,20}m")
 
@@ -57,7 +58,8 @@ def failure_text(cause: str, said: str) -> str:
     rest = [*causes[1:], *left]
     if len(rest) > 1 and (line := telling(rest)):
         after = rest[rest.index(line) + 1 :]
-        rest = [f"{line} {after[0]}" if line.endswith(":") and after else line]
+        code = [rest[0]] if _CODE.fullmatch(rest[0]) and rest[0] != line else []
+        rest = [*code, f"{line} {after[0]}" if line.endswith(":") and after else line]
     return ": ".join(filter(None, (first.rstrip(": "), "\n".join(rest))))
 
 
