@@ -108,7 +108,7 @@ def test_an_import_that_would_erase_says_so_and_needs_erase(machines, tmp_path):
     assert "would erase" in shown
     assert "nothing of it is imported without --erase" in shown
     assert "with 1 erasure" in shown
-    refusal = first.stator("import", back, code=4)
+    refusal = first.stator("import", back, code=2)
     assert "would erase" in refusal
     assert "--erase" in refusal
     found = json.loads(first.stator("import", back, "--dry-run", "--json"))
@@ -173,7 +173,7 @@ def test_a_session_name_unsafe_for_files_is_exported_under_its_id(ask, empty, na
 
 def test_an_export_overwrites_a_file_only_with_force(bundle, ask):
     answer = ask("export", "-o", str(bundle))
-    assert answer.code == 4
+    assert answer.code == 2
     assert "--force" in answer.err
     assert ask("export", "-o", str(bundle), "--force").code == 0
 

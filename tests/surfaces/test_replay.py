@@ -134,7 +134,7 @@ def test_a_killed_session_replays_up_to_the_kill_and_to_the_end_once_continued(a
     [
         ("shop_tools", "not a module or file with a name"),
         ("nobody:main", "ModuleNotFoundError"),
-        ("nobody.py:main", "FileNotFoundError"),
+        ("nobody.py:main", "no file 'nobody.py'"),
         ("shop_tools:nobody", "AttributeError"),
         ("shop_tools:TOOLS", "is not a function"),
     ],

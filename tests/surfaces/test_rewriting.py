@@ -91,7 +91,7 @@ def test_an_existing_transcript_is_not_overwritten(doubtful, ask, tmp_path):
     path = tmp_path / "mine.jsonl"
     path.write_text("mine")
     answer = ask("export", "--as", "claude-code", "-o", str(path))
-    assert answer.code == 4
+    assert answer.code == 2
     assert path.read_text() == "mine"
 
 

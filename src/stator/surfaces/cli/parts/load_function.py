@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from stator.errors import BadQuery, NotFound, StatorError
+from stator.errors import BadQuery, StatorError
 
 
 def load_target(text: str) -> Any:
@@ -30,7 +30,7 @@ def load_target(text: str) -> Any:
     if here not in sys.path:
         sys.path.insert(0, here)
     if is_file and not os.path.exists(where):
-        raise NotFound(f"no file {where!r:.200}")
+        raise BadQuery(f"no file {where!r:.200}", hint="use module:name or file.py:name")
     try:
         if is_file:
             # Not as __main__, so that the code under `if __name__ == "__main__"` does not run.
