@@ -471,3 +471,34 @@ def test_a_key_is_written_as_briefs_write_it_or_as_lists_do(store, ask):
         == ask("erase", "--record", "decisions:auth").out
     )
     assert ask("forget", "decision:auth").code == 0
+
+
+def test_a_range_is_shown_by_log(store, ask):
+    answer = ask("show", "fix-login", "t1..t2")
+    assert answer.code == 2
+    assert "stator log s_" in answer.err
+
+
+def test_a_log_of_all_turns_does_not_speak_of_more_of_them(store, ask):
+    whole = ask("log", "fix-login", "-n", "1000").out
+    assert "… more" not in whole
+    for most in range(1, 30):
+        cut = [line for line in ask("log", "fix-login", "-n", str(most)).lines if "… more" in line]
+        turns = sum(line.startswith("t") for line in whole.splitlines())
+        shown = sum(line.startswith("t") for line in ask("log", "fix-login", "-n", str(most)).lines)
+        assert not cut or ("more turns" in cut[0]) == (shown < turns)
+
+
+def test_a_query_with_as_many_rows_as_were_asked_for_was_not_stopped(store, ask):
+    assert "stopped" not in ask("sql", "SELECT 1", "-n", "1").err
+    assert "stopped after 1 rows" in ask("sql", "SELECT 1 UNION SELECT 2", "-n", "1").err
+
+
+def test_a_tree_that_is_cut_names_the_turn_that_was_tried_again(store, world, ask):
+    with world.open(store) as opened, opened.open("rename") as s, s.turn("rename it"):
+        pass
+    with world.open(store) as opened, opened.open("rename") as s, s.retry("t1") as t:
+        again = t.session.name
+    with world.open(store) as opened, opened.open(again) as s, s.turn("go on"):
+        pass
+    assert "retry of t1" in ask("tree", "-n", "1").out

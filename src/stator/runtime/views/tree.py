@@ -11,7 +11,7 @@ import msgspec
 from stator.errors import NotFound
 from stator.model.log.query import SessionQuery, SessionRow, read
 from stator.model.log.rewinds import TAG
-from stator.model.records.types import ChildRecord
+from stator.model.records.types import ChildRecord, Parent
 from stator.model.sessions.sub_agents import is_stray
 from stator.model.views.tree import Branch, Tree, UnrecordedAgent, in_order
 from stator.runtime.base.costs import asks_cost, session_spend
@@ -134,6 +134,14 @@ def _tree(store: StorePort, rows: Iterable[SessionRow], *, more: bool) -> Tree:
     return Tree(branches=in_order(branches), more=more)
 
 
+def _turn_above(parent: Parent, turn_of: Callable[[str, int], int]) -> int:
+    """The turn of the other session that a session came from, or that it tries again; 0 if that session is not here."""
+    try:
+        return turn_of(parent.session, parent.seq) + (parent.kind == "retry")
+    except NotFound:
+        return 0
+
+
 def _branch(
     store: StorePort,
     row: SessionRow,
@@ -142,11 +150,9 @@ def _branch(
 ) -> Branch:
     """A session in its tree; `turn_of` says which turn of a session a seq is in."""
     record, parent = row.record, row.record.parent
-    turn = 0
     used = spent(store, row.id) | session_spend(store, row, prices_in(store))
     above = known.get(parent.session) if parent is not None else None
-    if parent is not None and above is not None:
-        turn = turn_of(parent.session, parent.seq) + (parent.kind == "retry")
+    turn = _turn_above(parent, turn_of) if parent is not None else 0
     began = parent.seq if parent is not None and record.lineage else 0
     return Branch(
         id=row.id,

@@ -178,8 +178,8 @@ class Turns:
         self.now = opened.now
         self.limit = limit
         self.long_left = LONG_READ
-        self.more = False
-        """Whether there are turns beyond the limit."""
+        self.more = ""
+        """What there is beyond the limit: turns, or only lines that belong to none."""
         self.reverse = reverse
         self.times = view.row.has_times
         self.left = _left_at(view)
@@ -194,7 +194,8 @@ class Turns:
         if oneline or graph:
             turns = (turn for turn in folded if turn.is_turn)
             kept = list(islice(turns, self.limit))
-            self.more = self.limit is not None and next(turns, None) is not None
+            is_cut = self.limit is not None and next(turns, None) is not None
+            self.more = "turns" if is_cut else ""
             is_shown = self._listed(kept, graph=graph)
             self._say_more(len(kept))
             return is_shown
@@ -227,7 +228,7 @@ class Turns:
     def _say_more(self, shown: int) -> None:
         """Say that there are more turns than fit into the number that was asked for."""
         if self.more and self.limit is not None:
-            report_cut(self.screen, shown, "turns", f"-n {self.limit * 2}", asked=True)
+            report_cut(self.screen, shown, self.more, f"-n {self.limit * 2}", asked=True)
 
     def _folded(self, commits: Iterable[Commit]) -> Iterator[TurnFold]:
         for _, group in groupby(commits, key=lambda commit: commit.turn):
@@ -273,7 +274,7 @@ class Turns:
         whole = list(turns) if self.reverse else turns
         for turn in reversed(whole) if isinstance(whole, list) else whole:
             if left <= 0:
-                self.more = True
+                self.more = "turns" if turn.is_turn else "lines"
                 break
             if len(turn.items) > left:
                 turn.items = turn.items[-left:]

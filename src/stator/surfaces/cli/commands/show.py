@@ -107,6 +107,11 @@ def show(
                 raise
             _unplaced(screen, found)
             return 0
+        if ref is not None and ".." in ref:
+            raise BadPosition(
+                f"{ref!r:.60} is a range; show is about one turn or commit",
+                hint=f"stator log {short(view.id)} {ref}",
+            )
         if web:
             return print_addresses(screen, [of_position(view, ref)])
         if ref is not None and (seq := view.at(ref).seq):

@@ -83,7 +83,10 @@ def sql(
             shown_costs(reading, opened.prices(), query),
             shown_sessions(reading, query),
         )
-        names, rows = opened.store.port.sql(query, row_limit=count, seconds=seconds, shown=shown)
+        names, found = opened.store.port.sql(
+            query, row_limit=count + 1, seconds=seconds, shown=shown
+        )
+        rows = found[:count]
         if json:
             keys = _distinct(names)
             for row in rows:
@@ -94,7 +97,7 @@ def sql(
             _table(screen, names, rows)
         if not rows:
             return opened.report_empty("no rows")
-        if len(rows) == count:
+        if len(found) > count:
             note(f"stopped after {count:,} rows; change the limit with -n N")
     return 0
 
