@@ -55,7 +55,7 @@ class AsyncStoreTail(AsyncIterator[Commit]):
             for commit in self._page:
                 tailing.delivered(commit)
                 return commit
-            if tailing.ended:
+            if tailing.ended or self._pool.closed:  # closed while a page was given out
                 await self.aclose()
                 raise StopAsyncIteration
             self._page = iter(await self._pool.run(tailing.look))

@@ -35,12 +35,9 @@ stator verify --json || echo "something is wrong"
 """
 HEADS_MAX = 10
 """Heads that are printed for people; JSON has all of them."""
-NAME_LEAST = 16
+NAME_LEAST = 8
 """Cells of a name beside its head, or it is below it."""
-NOT_SHOWN = (
-    "no damage found; a rewrite of a whole log shows only against a head that you kept elsewhere:"
-    " stator verify SESSION --head HASH"
-)
+NOT_SHOWN = "no damage; only a head kept elsewhere shows a rewritten log: --head HASH"
 _HASH = re.compile(r"[0-9a-f]{64}\Z")
 
 
@@ -176,9 +173,9 @@ def _line(finding: Finding) -> Line:
 def _heads(screen: Screen, found: Sequence[tuple[str, str]]) -> None:
     """Print heads, which are copied and given to --head later, so they are never cut; their names may be. All of them
     have the name beside them, or all have it below."""
-    lines = [(Line(f"  {head}", "id"), Line(f" head of {name}", "dim")) for head, name in found]
+    lines = [(Line(f"  {head}", "id"), Line(f" {name}", "dim")) for head, name in found]
     widest = max((one.width + of.width for one, of in lines), default=0)
-    least = max((one.width for one, _ in lines), default=0) + cells(" head of ") + NAME_LEAST
+    least = max((one.width for one, _ in lines), default=0) + cells(" ") + NAME_LEAST
     is_beside = min(widest, least) <= screen.cut
     for line, of in lines:
         if is_beside:
