@@ -212,7 +212,7 @@ def test_calls_can_be_filtered_by_status(store, ask):
     assert sum(line.startswith("c_") for line in ask("calls", "last").lines) == 4
     failed = ask("calls", "last", "--failed").lines
     assert [row.split()[4] for row in failed if row.startswith("c_")] == ["in", "error"]
-    assert failed[-1].startswith("all about one in doubt, and how to settle it: stator settle c_")
+    assert failed[-1].startswith("all about one in doubt: stator settle c_")
     assert "pay(amount=5)" in ask("calls", "--open").out
     assert "run_tests" in ask("calls", "--status", "error", "--project").out
     assert "read_file" in ask("calls", "--tool", "read_file").out
@@ -263,12 +263,12 @@ def test_verify_shows_every_head_in_the_same_way_and_what_heads_are_for(store, a
         monkeypatch.setenv("COLUMNS", columns)
         shown = ask("verify").lines
         first = next(n for n, line in enumerate(shown) if re.match(r"  [0-9a-f]{64}", line))
-        last = next(n for n, line in enumerate(shown) if line.startswith("no damage; "))
+        last = next(n for n, line in enumerate(shown) if line.startswith("a head that you kept"))
         heads = shown[first:last]
         assert len(heads) == rows
         assert sum(bool(re.match(r"  [0-9a-f]{64}", line)) for line in heads) == 2
         assert " ".join(" ".join(shown[last:]).split()) == (
-            "no damage; only a head kept elsewhere shows a rewritten log: --head HASH"
+            "a head that you kept shows a rewritten log: --head HASH"
         )
 
 

@@ -225,7 +225,7 @@ def _next(rows: Sequence[CallRow]) -> Iterator[Line]:
     if doubt is not None:
         yield Line()
         settle = f"stator settle {short(doubt.call)}"
-        yield Line(f"all about one in doubt, and how to settle it: {settle}", "dim")
+        yield Line(f"all about one in doubt: {settle}", "dim")
 
 
 def _cells(one: ListedCall, when: str, names: Mapping[str, Line]) -> list[Line | str]:

@@ -25,7 +25,7 @@ from stator.surfaces.cli.render import documents
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.record_line import OP_STYLES, count
 from stator.surfaces.cli.render.screen import Screen, note
-from stator.surfaces.cli.render.table import Column, report_cut, table
+from stator.surfaces.cli.render.table import TAIL, Column, report_cut, table
 from stator.surfaces.cli.render.times import parse_since
 from stator.surfaces.cli.render.turns.subject import base_of, net, relative
 
@@ -320,7 +320,9 @@ def _cells(
     lines: Mapping[tuple[str, str], str],
     base: str,
 ) -> list[Line | str]:
-    owner = "" if names is None else f"{names[change.session]} {short(change.session)}"
+    owner = Line()
+    if names is not None:
+        owner.add(names[change.session], "dim").add(f" {short(change.session)}", TAIL)
     about = outside(change.root, change.path).strip()
     how = f"({change.how})" if change.how != "recorded" else ""
     return [
@@ -330,6 +332,6 @@ def _cells(
         str(change.edits) if change.edits else "",
         f"t{change.turn}",
         Line(f"@{change.seq}", "id"),
-        Line(owner, "dim"),
+        owner,
         Line(" ".join(part for part in (about, how) if part), "dim"),
     ]

@@ -37,7 +37,7 @@ HEADS_MAX = 10
 """Heads that are printed for people; JSON has all of them."""
 NAME_LEAST = 8
 """Cells of a name beside its head, or it is below it."""
-NOT_SHOWN = "no damage; only a head kept elsewhere shows a rewritten log: --head HASH"
+NOT_SHOWN = "a head that you kept shows a rewritten log: --head HASH"
 _HASH = re.compile(r"[0-9a-f]{64}\Z")
 
 
