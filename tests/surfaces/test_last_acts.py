@@ -284,3 +284,15 @@ def test_a_session_that_was_cut_off_needs_a_person_also_after_its_call_was_settl
     assert ask("settle", "--done", "--why", "the bank says so", "--yes").code == 0
     (need,) = json.loads(ask("status", "--json").out)["needs"]
     assert need["what"] == "interrupted"
+
+
+def test_a_rewind_that_is_undone_leaves_authors_and_turns_as_they_were(store, ask):
+    before = [ask(*words).lines for words in (["decisions", "fix-login"], ["brief", "fix-login"])]
+    assert ask("rewind", "fix-login:t1", "--yes").code == 0
+    assert ask("rewind", "fix-login:rewind/1", "--yes").code == 0
+    decisions, brief = (
+        ask(*words).lines for words in (["decisions", "fix-login"], ["brief", "fix-login"])
+    )
+    assert decisions[1:] == before[0][1:]
+    said = [line for line in brief if line.startswith("- ")]
+    assert said == [line for line in before[1] if line.startswith("- ")]

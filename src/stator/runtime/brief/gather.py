@@ -234,7 +234,8 @@ class _Gathering:
         """The live records of a collection, the newest first; asked for only if there are any."""
         if not self._newest.counts.live.get(collection):
             return []
-        return self._store.entries(self._id, collection, limit=self._items)
+        found = self._store.entries(self._id, collection, limit=self._items)
+        return self._newest.as_made(found)
 
     # -- the opening ------------------------------------------------------------------------------
 

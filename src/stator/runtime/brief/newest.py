@@ -7,14 +7,17 @@ by the summary of a compaction and by the first request.
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
 from stator.model.brief.story import PersonRequest, SessionStory, story
 from stator.model.log.commit import Commit, Large
+from stator.model.log.delta import Put
 from stator.model.log.query import PAGE_MAX, Read, SessionRow, read
-from stator.model.log.rewinds import Stretch, rewind_tags, stands, visible
+from stator.model.log.rewinds import Rewind, Stretch, rewind_tags, stands, visible
+from stator.model.records.types import Entry
 from stator.model.values.ids import is_id, retype
 from stator.runtime.base.one_answer import ahead
 from stator.runtime.base.pages import commits_at, counts_of, named_commits
@@ -63,7 +66,11 @@ class NewestCommits:
         self.is_whole = not page or page[-1].seq <= 1
         self._read_others(1 if self.is_whole else page[-1].seq, sources)
         self.imported = imported_upto(store, self.row.record)
-        self.stretches: list[Stretch] | None = self._rewound()
+        self.rewinds: list[Rewind] = self._known_rewinds()
+        self.stretches: list[Stretch] | None = (
+            list(visible(self.rewinds, self.head.seq)) if self.rewinds else None
+        )
+        """The stretches of the log that are in force; None if it was never rewound."""
         self.read: Sequence[Commit] = page
         """The newest first, what was rewound too."""
         self._by_seq = {commit.seq: commit for commit in page}
@@ -94,12 +101,8 @@ class NewestCommits:
             asked.append(read("commits", self.session, seqs=seqs, limit=PAGE_MAX, load=False))
         ahead(self._store, *asked)
 
-    def _rewound(self) -> list[Stretch] | None:
-        """The stretches of the log that are in force; None if it was never rewound."""
-        if not self.counts.live.get("tags"):
-            return None
-        known = reflog.rewinds(self._store, self.session)
-        return list(visible(known, self.head.seq)) if known else None
+    def _known_rewinds(self) -> list[Rewind]:
+        return reflog.rewinds(self._store, self.session) if self.counts.live.get("tags") else []
 
     def _compaction(self, page: Sequence[Commit]) -> list[Commit]:
         """The last compaction, if it is before the newest commits: its summary is about those before it."""
@@ -113,6 +116,36 @@ class NewestCommits:
     def counts_for(self, seq: int) -> bool:
         """Whether a commit was not rewound since."""
         return self.stretches is None or stands(self.stretches, seq)
+
+    def as_made(self, entries: Sequence[Entry]) -> list[Entry]:
+        """Entries, those that a rewind put back with the place where they were made: a rewind makes nothing. One whose
+        commit is not among the newest stays at the rewind, whose label is unknown."""
+        if not self.rewinds:
+            return list(entries)
+        return [self._made(entry) for entry in entries]
+
+    def _made(self, entry: Entry) -> Entry:
+        target = {one.seq: one.to for one in self.rewinds}
+        seq, turn = entry.seq, entry.turn
+        while seq in target:
+            earlier = (
+                one for one in self._puts[entry.collection, entry.id] if one[0] <= target[seq]
+            )
+            found = next(earlier, None)
+            if found is None:
+                break
+            seq, turn = found
+        return msgspec.structs.replace(entry, seq=seq, turn=turn)
+
+    @functools.cached_property
+    def _puts(self) -> Mapping[tuple[str, str], list[tuple[int, int]]]:
+        """By collection and id of a record, the seqs and turns at which the newest commits put it, the newest first."""
+        found: defaultdict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
+        for commit in self.read:
+            for op in commit.delta:
+                if isinstance(op, Put):
+                    found[op.collection, op.id].append((commit.seq, commit.turn))
+        return found
 
     def _with_texts(self, commits: list[Commit]) -> list[Commit]:
         """The same, with the newest long requests, answers and summaries loaded, and the results at the end."""
@@ -176,6 +209,8 @@ class NewestCommits:
         """Where a commit came from; nothing where that is a verified user."""
         if commit.seq <= self.imported:
             return "import"
+        if commit.kind == "rewind":
+            return "unknown"
         source = commit.provenance
         if source.source == "user" and source.trust == "verified":
             return ""

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from stator.model.log.commit import Commit
-from stator.model.log.delta import Put
+from stator.model.log.delta import Put, Version
 from stator.model.log.query import (
     CallQuery,
     CallRow,
@@ -77,6 +77,20 @@ class DecisionLine(msgspec.Struct, frozen=True, kw_only=True):
     def recorded(self) -> DecisionRecord | ErasedRecord:
         """The record as the state holds it."""
         return self.record if self.erased is None else ErasedRecord(erased=self.erased)
+
+
+def _decision_line(session: str, version: Version, op: Put) -> DecisionLine:
+    """A decision as one version of it says."""
+    gone = op.record.erased if isinstance(op.record, ErasedRecord) else None
+    return DecisionLine(
+        id=op.id,
+        record=op.record if isinstance(op.record, DecisionRecord) else DecisionRecord(what=ERASED),
+        seq=version.seq,
+        turn=version.turn,
+        stands=gone is None,
+        session=session,
+        erased=gone,
+    )
 
 
 class SessionReader:
@@ -288,24 +302,15 @@ class SessionReader:
             self._id, after=0, upto=self.head.seq, collections=("decisions",)
         )
         lines: dict[str, DecisionLine] = {}
+        made: dict[str, list[DecisionLine]] = {}
         for version in versions:
             op = version.op
             if isinstance(op, Put):
-                gone = op.record.erased if isinstance(op.record, ErasedRecord) else None
-                record = (
-                    op.record
-                    if isinstance(op.record, DecisionRecord)
-                    else DecisionRecord(what=ERASED)
-                )
-                lines[op.id] = DecisionLine(
-                    id=op.id,
-                    record=record,
-                    seq=version.seq,
-                    turn=version.turn,
-                    stands=gone is None,
-                    session=self._id,
-                    erased=gone,
-                )
+                line = _decision_line(self._id, version, op)
+                # What a rewind puts back was decided where it was made.
+                again = (one for one in made.get(op.id, ()) if one.recorded == line.recorded)
+                lines[op.id] = next(again, line)
+                made.setdefault(op.id, []).append(line)
             elif op.id in lines:
                 lines[op.id] = msgspec.structs.replace(lines[op.id], stands=False)
         by = superseded(versions)
