@@ -502,3 +502,26 @@ def test_a_tree_that_is_cut_names_the_turn_that_was_tried_again(store, world, as
     with world.open(store) as opened, opened.open(again) as s, s.turn("go on"):
         pass
     assert "retry of t1" in ask("tree", "-n", "1").out
+
+
+def test_a_tag_where_a_turn_ends_names_that_turn_in_every_list(store, ask):
+    ask("tag", "good", "fix-login:t2")
+    for command in ("log", "files", "calls", "decisions"):
+        assert (
+            ask(command, "fix-login", "good").lines[1:] == ask(command, "fix-login", "t2").lines[1:]
+        )
+
+
+def test_a_tag_cannot_have_the_name_of_a_session(store, ask):
+    answer = ask("tag", "fix-login")
+    assert answer.code == 2
+    assert "is the name of a session" in answer.err
+
+
+def test_a_closed_session_is_opened_again_from_a_shell(store, ask):
+    assert ask("close", "fix-login").code == 0
+    assert "stator resume fix-login --reopen" in ask("resume", "fix-login").out
+    refused = ask("rewind", "fix-login:t1", "--yes")
+    assert "--reopen" in refused.err
+    assert ask("resume", "fix-login", "--reopen").code == 0
+    assert ask("rewind", "fix-login:t1", "--yes").code == 0

@@ -91,7 +91,7 @@ def check_transition(
     if ended and kind not in AFTER_THE_END:
         raise WrongState(
             f"session {session} is {status}: it takes no {kind}",
-            hint="resume it first, or fork it",
+            hint=f"fork it, or open it again: stator resume {session} --reopen",
             session=session,
             status=status,
         )

@@ -65,6 +65,11 @@ RefsArgument = Annotated[
     str,
     Option(help="A session, a turn or a range: fix-login, t2, fix-login t2, fix-login:t2, t4..t5."),
 ]
+WholeArgument = Annotated[str, Option(help="A session: its name or a part of it, or its id.")]
+PlaceArgument = Annotated[
+    str,
+    Option(help="A session, or a place in one: fix-login, t2, fix-login t2, fix-login:t2, @42."),
+]
 ComparedArgument = Annotated[
     str,
     Option(

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
         NoDiskFlag,
         NoPagerFlag,
         ProjectFlag,
-        RefsArgument,
         SessionOption,
         StoreOption,
+        WholeArgument,
     )
 
 EXAMPLES = """
@@ -60,7 +60,7 @@ COUNTED_IN = 200
 
 
 def brief(
-    *what: RefsArgument,
+    *what: WholeArgument,
     session: SessionOption = None,
     for_prompt: ForPromptOption = None,
     project: ProjectFlag = False,

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
         LimitOption,
         NoPagerFlag,
         ProjectFlag,
-        RefsArgument,
         SessionOption,
         SinceOption,
         StoreOption,
+        WholeArgument,
     )
 
 EXAMPLES = """
@@ -69,7 +69,7 @@ NOTHING = {"agent": "not named", "project": "no project", "model": "not recorded
 
 
 def cost(
-    *what: RefsArgument,
+    *what: WholeArgument,
     by: str | None = None,
     since: SinceOption = None,
     session: SessionOption = None,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
         JsonFlag,
         NoPagerFlag,
-        RefsArgument,
+        PlaceArgument,
         SessionOption,
         StoreOption,
     )
@@ -28,7 +28,7 @@ stator fork fix-login:@42
 
 
 def fork(
-    *what: RefsArgument,
+    *what: PlaceArgument,
     name: str | None = None,
     session: SessionOption = None,
     store: StoreOption = None,

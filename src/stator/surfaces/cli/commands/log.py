@@ -27,6 +27,7 @@ from stator.surfaces.cli.parts.open_store import (
     title,
 )
 from stator.surfaces.cli.parts.page_addresses import print_addresses
+from stator.surfaces.cli.parts.question.tagged_turn import with_tagged_turn
 from stator.surfaces.cli.parts.question.typed_kind import typed_kinds
 from stator.surfaces.cli.render import record_line, unplaced_items, wire
 from stator.surfaces.cli.render.detail import contents
@@ -119,6 +120,7 @@ def log(
         Screen(json=json, pager=not no_pager and not follow) as screen,
     ):
         view, span = opened.named(what, session)
+        span = with_tagged_turn(view, span)
         if follow:
             if span is not None or reverse:
                 raise BadQuery("--follow cannot be combined with a range or --reverse")

@@ -15,7 +15,7 @@ from stator.model.records.types import Entry
 from stator.model.values import canon
 from stator.model.values.ids import short
 from stator.model.views.open_calls import SettledCall
-from stator.runtime.driving import approvals, budgets, settlement
+from stator.runtime.driving import approvals, budgets, lifecycle, settlement
 from stator.runtime.facade.view import SessionView
 from stator.runtime.views.file_changes import FileChange
 from stator.runtime.views.reasons.doubt_story import settled_in
@@ -23,6 +23,7 @@ from stator.runtime.views.words import ModelWords, last_words
 from stator.surfaces.cli.commands.show import pair, plan_section, section
 from stator.surfaces.cli.parts.agent_command import agent_command, by_hand
 from stator.surfaces.cli.parts.agent_command import shown as agent_words
+from stator.surfaces.cli.parts.change_status import change_status
 from stator.surfaces.cli.parts.hand_over import become, environ_for
 from stator.surfaces.cli.parts.open_store import OpenedStore, heading, open_to_read
 from stator.surfaces.cli.render import record_line, wire
@@ -71,6 +72,7 @@ def resume(
     session: Text = None,
     /,
     *command: str,
+    reopen: bool = False,
     store: StoreOption = None,
     json: JsonFlag = False,
     no_pager: NoPagerFlag = False,
@@ -83,7 +85,13 @@ def resume(
         A session name, an id or its last characters, or last.
     command
         After --: the program that continues it; $STATOR_STORE and $STATOR_SESSION are set for it.
+    reopen
+        Open a closed session again: it is paused until a program continues it.
     """
+    if reopen and not command:
+        return change_status(
+            lifecycle.resume, session, reason="user", store=store, json=json, pager=not no_pager
+        )
     with open_to_read(store) as opened:
         view = opened.session(session)
         if not command:
@@ -199,9 +207,12 @@ def _how_to_continue(view: SessionView, opened: OpenedStore) -> list[str]:
     where = repr(opened.place.shown) if opened.place.why in ("as given", "$STATOR_STORE") else ""
     other = view.record.project != opened.project
     project = f", project={view.record.project!r}" if other else ""
+    is_closed = view.record.status == "closed"
+    closed = [f"only open it again: stator resume {shlex.quote(view.name)} --reopen"] * is_closed
     return [
         f"in Python:  with stator.connect({where}).open({view.name!r}{project}) as s: …",
         f"in a shell: stator resume {shlex.quote(view.name)} -- python agent.py",
+        *closed,
     ]
 
 

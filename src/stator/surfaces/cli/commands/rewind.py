@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         DryRunFlag,
         JsonFlag,
         NoPagerFlag,
-        RefsArgument,
+        PlaceArgument,
         SessionOption,
         StoreOption,
         YesFlag,
@@ -41,7 +41,7 @@ stator rewind fix-login:@42
 
 
 def rewind(
-    *what: RefsArgument,
+    *what: PlaceArgument,
     dry_run: DryRunFlag = False,
     yes: YesFlag = False,
     session: SessionOption = None,

@@ -14,7 +14,6 @@ from stator.model.records.types import CallRecord, Entry
 from stator.model.sessions.lifecycle import AFTER_CLOSE, ENDED, split_cause
 from stator.model.values import canon
 from stator.model.values.ids import short
-from stator.model.values.position import AtName, AtTurn, parse_ref
 from stator.model.views.unplaced import Unplaced
 from stator.model.views.why import settled_by
 from stator.runtime.base.provenance import imported_upto, provenance
@@ -23,12 +22,13 @@ from stator.runtime.views.as_read import to_settle
 from stator.runtime.views.derivation import reach
 from stator.runtime.views.glance.calls import not_ok
 from stator.runtime.views.glance.listed import cost
-from stator.runtime.views.refs import Point, last_attempt
+from stator.runtime.views.refs import last_attempt
 from stator.runtime.views.words import last_words
 from stator.surfaces.cli.parts.open_store import OpenedStore, heading, open_to_read, title
 from stator.surfaces.cli.parts.output.show_file import show_file
 from stator.surfaces.cli.parts.output.tell_doubt import tell_of
 from stator.surfaces.cli.parts.page_addresses import of_position, print_addresses
+from stator.surfaces.cli.parts.question.tagged_turn import turn_at
 from stator.surfaces.cli.parts.question.typed_file import file_in
 from stator.surfaces.cli.render import amounts, documents, record_line, unplaced_items, wire
 from stator.surfaces.cli.render.detail import INTERNAL, TOLD, changes, fields, shows_edit
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from stator.surfaces.cli.options import (
         JsonFlag,
         NoPagerFlag,
-        RefsArgument,
+        PlaceArgument,
         SessionOption,
         StoreOption,
         WebFlag,
@@ -63,8 +63,6 @@ SAID_MAX, SAID_IN = 200, 200
 TURNS = 5
 DECISIONS = 5
 UNPLACED = 10
-AFTER_TAG = 20
-"""Commits after a tag that say whether it is at the end of its turn."""
 FILES_SHOWN = 12
 """Files that a turn changed which are named."""
 STEPS_SHOWN = 12
@@ -82,7 +80,7 @@ LOOKED = 2_000
 
 
 def show(
-    *what: RefsArgument,
+    *what: PlaceArgument,
     session: SessionOption = None,
     web: WebFlag = False,
     store: StoreOption = None,
@@ -121,7 +119,7 @@ def show(
                 if point.session == view.id
                 else SessionView(opened.store.as_read, point.session)
             )
-            turn = 0 if screen.json else _turn_at(owner, ref, point)
+            turn = 0 if screen.json else turn_at(owner, ref, point)
             if turn:
                 _turn(screen, owner, opened, turn)
             else:
@@ -140,24 +138,6 @@ def _unplaced(screen: Screen, found: Unplaced) -> None:
 
 
 # -- a turn ---------------------------------------------------------------------------------------
-
-
-def _turn_at(view: SessionView, ref: str, point: Point) -> int:
-    """The turn that a position names, as `t5` does, and a tag at its end; 0 if it names a commit."""
-    position = parse_ref(ref).position
-    is_tag = isinstance(position, AtName) and point.shown == position.name
-    if not is_tag and not isinstance(position, AtTurn):
-        return 0
-    turn = view.commit(f"@{point.seq}").turn
-    return turn if not is_tag or _is_end(view, point.seq, turn) else 0
-
-
-def _is_end(view: SessionView, seq: int, turn: int) -> bool:
-    """Whether nothing is done in a turn after a commit of it; that it was tagged is nothing that is done."""
-    from stator.surfaces.cli.render.turns.fold import WORK  # a commit is shown without it
-
-    later = view.log(f"@{seq}..head", limit=AFTER_TAG, load=False)
-    return all(one.turn != turn or one.kind not in WORK for one in later)
 
 
 def _turn(screen: Screen, view: SessionView, opened: OpenedStore, turn: int) -> None:

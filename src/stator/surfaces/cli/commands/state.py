@@ -28,8 +28,8 @@ if TYPE_CHECKING:
         JsonFlag,
         LimitOption,
         NoPagerFlag,
+        PlaceArgument,
         ProjectFlag,
-        RefsArgument,
         SessionOption,
         StoreOption,
     )
@@ -50,7 +50,7 @@ stator state --user                what holds for you in every project
 
 
 def state(
-    *what: RefsArgument,
+    *what: PlaceArgument,
     session: SessionOption = None,
     collection: CollectionOption = None,
     project: ProjectFlag = False,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
-from stator.errors import BadPosition
+from stator.errors import BadPosition, BadQuery
+from stator.model.log.query import SessionQuery
 from stator.model.records.types import TagRecord
 from stator.model.values.ids import short
 from stator.model.values.position import check_tag
-from stator.surfaces.cli.parts.open_store import open_to_write
+from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_write
 from stator.surfaces.cli.render.lines import Line
 from stator.surfaces.cli.render.screen import Screen
 
@@ -44,6 +46,7 @@ def tag(
     """
     check_tag(name)
     with open_to_write(store) as opened, Screen(json=json, pager=not no_pager) as screen:
+        _refuse_session_name(opened, name)
         view, ref = opened.resolve(session, position)
         point = view.at(ref or "head")
         if point.session != view.id:
@@ -59,6 +62,16 @@ def tag(
             moved = f" · it was at @{before} before" if before not in (0, point.seq) else ""
             screen.line(line.add(moved, "dim"))
     return 0
+
+
+def _refuse_session_name(opened: OpenedStore, name: str) -> None:
+    """A tag that is called as a session would be taken for it wherever a session is named."""
+    query = SessionQuery(name=name, project=opened.project or None)
+    if opened.store.as_read.sessions(query, limit=1).rows:
+        raise BadQuery(
+            f"{name!r:.60} is the name of a session; a tag needs another word",
+            hint=f"tags of that session: stator state {shlex.quote(name)} --collection tags",
+        )
 
 
 def _where(view: SessionView, name: str) -> int:

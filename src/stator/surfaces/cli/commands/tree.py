@@ -27,9 +27,9 @@ if TYPE_CHECKING:
         LimitOption,
         NoPagerFlag,
         ProjectFlag,
-        RefsArgument,
         SessionOption,
         StoreOption,
+        WholeArgument,
     )
 
 EXAMPLES = """
@@ -59,7 +59,7 @@ OWN_TURN = {"retry": 1}
 
 
 def tree(
-    *what: RefsArgument,
+    *what: WholeArgument,
     session: SessionOption = None,
     project: ProjectFlag = False,
     everywhere: EverywhereFlag = False,

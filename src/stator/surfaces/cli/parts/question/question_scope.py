@@ -144,4 +144,8 @@ def scope_of(
     if not named:
         return QuestionScope(opened, everywhere=everywhere)
     view, span = opened.named(words, session)
-    return QuestionScope(opened, view, None if span == "head" else span)
+    if span is not None and span != "head":
+        from stator.surfaces.cli.parts.question.tagged_turn import with_tagged_turn
+
+        return QuestionScope(opened, view, with_tagged_turn(view, span))
+    return QuestionScope(opened, view)
