@@ -525,3 +525,13 @@ def test_a_closed_session_is_opened_again_from_a_shell(store, ask):
     assert "--reopen" in refused.err
     assert ask("resume", "fix-login", "--reopen").code == 0
     assert ask("rewind", "fix-login:t1", "--yes").code == 0
+
+
+@pytest.mark.parametrize(
+    ("typed", "right"),
+    [("ls --sub-agents", "stator tree"), ("ls --min-tokens 5 --csv", "stator sql")],
+)
+def test_an_option_that_no_command_has_leads_to_what_answers(typed, right, store, ask):
+    answer = ask(*typed.split())
+    assert answer.code == 2
+    assert right in answer.err

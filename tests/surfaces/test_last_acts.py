@@ -296,3 +296,12 @@ def test_a_rewind_that_is_undone_leaves_authors_and_turns_as_they_were(store, as
     assert decisions[1:] == before[0][1:]
     said = [line for line in brief if line.startswith("- ")]
     assert said == [line for line in before[1] if line.startswith("- ")]
+
+
+def test_a_session_that_was_cut_off_is_called_so_in_its_headings_also_after_its_call_was_settled(
+    killed, ask
+):
+    assert ask("settle", "--done", "--why", "the bank says so", "--yes").code == 0
+    (need,) = json.loads(ask("status", "--json").out)["needs"]
+    for command in ("log", "files", "resume"):
+        assert " · interrupted · " in ask(command, need["session"]).lines[0]

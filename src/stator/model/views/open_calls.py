@@ -86,3 +86,11 @@ def is_history(row: SessionRow, principal: str, when: int, now: int) -> bool:
     was made more than 14 days ago."""
     imported = principal.startswith(IMPORTED) or row.record.status == "open"
     return row.record.mode == "recorded" and imported and now - when > HISTORY_US
+
+
+def is_cut_off(row: SessionRow) -> bool:
+    """Whether the program of a session died and nobody took it up since: its driver is gone, or that was recorded."""
+    if row.shown == "interrupted":
+        return True
+    record = row.record
+    return record.mode == "driven" and record.status == "paused" and record.reason == DIED

@@ -50,6 +50,8 @@ OTHER_OPTIONS: dict[str, tuple[str, ...]] = {
 
 AS_TABLE = 'stator sql "SELECT * FROM sessions" --csv; stator sql lists what there is'
 """What says the same as an option by which other programs print a table for programs."""
+RELATIVES = ("subagent", "agent", "children", "child", "fork", "retrie", "tree")
+"""Other sessions that people ask for by an option, without their plural."""
 LISTS = ("ls", "status", "top")
 """Commands that list sessions and take no name of one."""
 ABOUT_ONE = ("why", "blame", "search")
@@ -96,7 +98,9 @@ def _unknown(words: Sequence[str]) -> tuple[str, str]:
     if name[1:].isdigit() and "-n" in known:
         others = [f"-n {name[1:]}" if one == option else shlex.quote(one) for one in words]
         return f"stator {words[0]} has no option {name}", f"did you mean: stator {' '.join(others)}"
-    if name in ("--csv", "--tsv", "--table"):
+    if name.lstrip("-").replace("-", "").rstrip("s") in RELATIVES:
+        return f"stator {words[0]} has no option {name}", "stator tree shows them"
+    if name in ("--csv", "--tsv", "--table") or name.startswith(("--min-", "--max-", "--where")):
         return f"stator {words[0]} has no option {name}", AS_TABLE
     if name in ("--sort", "--order", "--order-by"):
         return f"stator {words[0]} has no option {name}", SORTED
@@ -134,12 +138,15 @@ def _unexpected(word: str, words: Sequence[str]) -> tuple[str, str]:
         rest = [one for one in words[1:] if one not in (word, others[-1])]
         line = shlex.join(["stator", words[0], *rest, f"{others[-1]}:{word}"])
         return what, f"did you mean: {line:.{COMMAND_MAX}}"
-    if words[0] in ABOUT_ONE:  # what they ask about is an argument, and the session an option
-        named, thing = _session_and_thing(others, word)
-        line = shlex.join(["stator", words[0], *filter(None, [thing]), "-s", named])
-    else:
-        line = shlex.join(["stator", words[0], "-s", word])
-    return what, f"in one session: {line:.{COMMAND_MAX}}"
+    return what, f"in one session: {_in_session(words[0], others, word):.{COMMAND_MAX}}"
+
+
+def _in_session(command: str, others: Sequence[str], word: str) -> str:
+    """The command with the option that names a session, which one of its words is."""
+    if command not in ABOUT_ONE:
+        return shlex.join(["stator", command, "-s", word])
+    named, thing = _session_and_thing(others, word)
+    return shlex.join(["stator", command, *filter(None, [thing]), "-s", named])
 
 
 def _session_and_thing(others: Sequence[str], word: str) -> tuple[str, str]:

@@ -19,6 +19,14 @@ from stator.surfaces.cli.render.columns import rows, wrap
 WIDTH_MAX = 80
 """Maximum width of the help, in columns."""
 
+GLOSSED = {
+    "show": "show (one session, turn or call)",
+    "state": "state (facts, plan)",
+    "tree": "tree (forks, sub-agents)",
+    "sql": "sql (any question, also as CSV)",
+}
+"""Commands that people look for by another word than their names, with that word."""
+
 
 def help_text(width: int = WIDTH_MAX, *, everything: bool = False) -> str:
     """What `stator --help` prints, or `stator --help --all`, laid out for at most `width` columns."""
@@ -44,7 +52,7 @@ def _everyday(width: int) -> Iterator[str]:
         pairs = ((name, COMMANDS[name]) for name in names)
         yield from ("", group, *rows(pairs, width, term_min=longest))
     others = (
-        (group, " ".join(name for name in names if name not in named))
+        (group, " ".join(GLOSSED.get(name, name) for name in names if name not in named))
         for group, names in GROUPS.items()
     )
     yield from ("", "More commands, explained by stator --help --all")

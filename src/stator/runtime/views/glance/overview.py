@@ -9,7 +9,7 @@ import msgspec
 from stator.model.calls.costs import Prices
 from stator.model.log.query import CallQuery, SessionQuery, SessionRow
 from stator.model.records.types import CallRecord, PlanRecord
-from stator.model.views.open_calls import DIED
+from stator.model.views.open_calls import is_cut_off
 from stator.model.views.unplaced import Unplaced
 from stator.runtime.views.as_read import (
     for_one_answer,
@@ -132,14 +132,6 @@ def _pages(store: StorePort, query: SessionQuery) -> Iterator[SessionRow]:
         cursor = page.cursor
         if cursor is None:
             return
-
-
-def is_cut_off(row: SessionRow) -> bool:
-    """Whether the program of a session died and nobody took it up since: its driver is gone, or that was recorded."""
-    if row.shown == "interrupted":
-        return True
-    record = row.record
-    return record.mode == "driven" and record.status == "paused" and record.reason == DIED
 
 
 def _out_of_budget(row: SessionRow) -> bool:

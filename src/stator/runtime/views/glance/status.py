@@ -16,7 +16,7 @@ from stator.model.log.commit import Commit
 from stator.model.log.query import Read, SessionQuery, SessionRow, read
 from stator.model.records.types import CallRecord, PlanRecord
 from stator.model.values.ids import retype
-from stator.model.views.open_calls import HISTORY_US
+from stator.model.views.open_calls import HISTORY_US, is_cut_off
 from stator.runtime.base.costs import asks_cost, asks_models
 from stator.runtime.base.one_answer import ahead
 from stator.runtime.base.project_flags import Trash
@@ -31,7 +31,6 @@ from stator.runtime.views.glance.listed import (
 )
 from stator.runtime.views.glance.overview import (
     Overview,
-    is_cut_off,
     look,
     rows_at_work,
     waiting_calls,

@@ -17,6 +17,7 @@ from stator.model.values.late_pattern import late
 from stator.runtime.base.pages import counts_of
 from stator.runtime.base.project_flags import Trash
 from stator.runtime.views.as_read import for_one_answer
+from stator.runtime.views.reasons.left_out import LeftOutReasons
 from stator.runtime.views.refs import rows_of
 from stator.surfaces.cli.parts.open_store import OpenedStore, open_to_read
 from stator.surfaces.cli.render import documents
@@ -165,7 +166,12 @@ def _decisions(opened: OpenedStore) -> int:
     store = for_one_answer(opened.store.as_read)
     trash = Trash(store)
     rows = rows_of(store, project=opened.project or None, holds="decisions")
-    held = (row.id for row in rows if not row.record.adopted and row not in trash)
+    left_out = LeftOutReasons(store)
+    held = (
+        row.id
+        for row in rows
+        if not row.record.adopted and row not in trash and not left_out.why(row.id, row.head)
+    )
     return sum(counts_of(store, one).live.get("decisions", 0) for one in islice(held, COUNTED_IN))
 
 

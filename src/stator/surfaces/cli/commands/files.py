@@ -162,7 +162,7 @@ def _tell(
     screen.lines(_uncounted(scope, changed))
     screen.lines(_inherited(scope, shown))
     if is_whole:
-        screen.lines(_in_revisions(scope))
+        screen.lines(_in_revisions(scope), hang=4)
     if scope.view is not None and edits > COUNTED_EDITS:
         few = f"lines are counted up to {COUNTED_EDITS} edits: name a turn"
         screen.line(Line(few, "dim"))
@@ -170,9 +170,7 @@ def _tell(
 
 def _one_file(screen: Screen, scope: QuestionScope, path: str, most: int) -> int:
     """The turns that changed a file, or the files whose paths end so, the newest first."""
-    if scope.view is not None and scope.span is not None:
-        one = shlex.join(["stator", "diff", f"{short(scope.view.id)}:{scope.span}", path])
-        raise BadQuery(f"{path!r:.60} and {scope.span!r:.60} are both named", hint=one)
+    _refuse_part(scope, path)
     found = _turns_of(scope, path, most + 1)
     if screen.json:
         for change in found[:most]:
@@ -189,6 +187,13 @@ def _one_file(screen: Screen, scope: QuestionScope, path: str, most: int) -> int
             f"no file {path} was changed", lambda wider: bool(_turns_of(wider, path, 1))
         )
     return 0
+
+
+def _refuse_part(scope: QuestionScope, path: str) -> None:
+    """Refuse a file of a turn or a range: a diff shows that."""
+    if scope.view is not None and scope.span is not None:
+        one = shlex.join(["stator", "diff", f"{short(scope.view.id)}:{scope.span}", path])
+        raise BadQuery(f"{path!r:.60} and {scope.span!r:.60} are both named", hint=one)
 
 
 def _turns_of(scope: QuestionScope, path: str, most: int) -> list[FileChange]:
@@ -295,8 +300,10 @@ def _in_revisions(scope: QuestionScope) -> Iterator[Line]:
     if found:
         some = ", ".join([*list(found)[:REVISIONS], *(["…"] if len(found) > REVISIONS else [])])
         lead = f"revision {some} names" if len(found) == 1 else f"revisions {some} name"
-        many = count(sum(map(len, found.values())), "more file")
-        yield Line(f"{lead} {many}, which shell commands may have changed", "dim")
+        names = [name for each in found.values() for name in each]
+        many = count(len(names), "more file")
+        shown = ", ".join([*names[:REVISIONS], *(["…"] if len(names) > REVISIONS else [])])
+        yield Line(f"{lead} {many}, which shell commands may have changed: {shown}", "dim")
 
 
 def _show(

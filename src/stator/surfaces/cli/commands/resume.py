@@ -14,7 +14,7 @@ from stator.model.log.query import TurnRow
 from stator.model.records.types import Entry
 from stator.model.values import canon
 from stator.model.values.ids import short
-from stator.model.views.open_calls import SettledCall
+from stator.model.views.open_calls import SettledCall, is_cut_off
 from stator.runtime.driving import approvals, budgets, lifecycle, settlement
 from stator.runtime.facade.view import SessionView
 from stator.runtime.views.file_changes import FileChange
@@ -147,9 +147,9 @@ def _status(view: SessionView, found: SessionSummary, opened: OpenedStore) -> It
         driver = row.holder
         sign = NO_SIGN if driver.live == "silent" else ""
         yield pair("driver", f"{driver.program} on {driver.host}, pid {driver.pid}{sign}")
-    elif row.shown == "interrupted":
+    elif is_cut_off(row):
         yield pair("interrupted", "its driver is gone (process died)")
-    elif row.record.reason:
+    elif row.record.reason and (found.waiting or row.record.reason != "approval"):
         yield pair(row.shown, f"reason: {row.record.reason}")
     if found.turn is not None:
         yield pair("last turn", f"t{found.turn.turn}, ").status(_turn_status(found.turn, row.shown))

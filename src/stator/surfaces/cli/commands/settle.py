@@ -125,7 +125,7 @@ def settle(
             line = Line("settled: ").add(found.tool, "bold").add(f" {found.verdict} · call ")
             line.add(short(found.call), "id").add(f" · {found.name} ", "dim")
             line.add(f"@{found.seq}", "id")
-            screen.line(line.add(f" · because {found.why}" if found.why else ""))
+            screen.line(line.add(f" · because {found.why}" if found.why else ""), hang=4)
             if _waits_to_continue(opened, found.session):
                 row = opened.store.port.session(found.session)
                 screen.line(Line(f"next: stator resume {typed_name(row)}", "dim"))

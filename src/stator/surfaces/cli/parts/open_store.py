@@ -18,6 +18,7 @@ from stator.errors import BadPosition, BadQuery, NotFound, Removed, StatorError
 from stator.model.log.query import SessionRow
 from stator.model.values.ids import short
 from stator.model.values.position import AtName, AtTurn, Range, parse_position, parse_range
+from stator.model.views.open_calls import is_cut_off
 from stator.runtime.base.context import nap
 from stator.runtime.base.prices import prices_of
 from stator.runtime.views.last_acts import acted
@@ -361,9 +362,9 @@ def heading(view: SessionView, opened: OpenedStore, *more: str, room: int) -> Li
     agent = f" · {row.record.agent}" if row.record.agent else ""
     status = _status_word(opened, row)
     holds = f"{count(row.turns, 'turn')}, {count(row.head, 'commit')}"
-    beside = " · ".join(
-        filter(None, [f" {short(row.id)}", *more, status, holds, used(row, opened.now)])
-    )
+    when = used(row, opened.now)
+    ago = [] if when in more else [when]
+    beside = " · ".join(filter(None, [f" {short(row.id)}", *more, status, holds, *ago]))
     line = _named(row, more[:1], room - cells(agent) - cells(beside), room)
     for part in more[1:]:
         if line.width + cells(f" · {part}") > room:
@@ -376,7 +377,7 @@ def heading(view: SessionView, opened: OpenedStore, *more: str, room: int) -> Li
         return line
     if status:
         line.add(" · ", "dim").add(status, ENDED_STYLES.get(status, ""))
-    for part in (f" · {holds}", f" · {used(row, opened.now)}"):
+    for part in (f" · {one}" for one in (holds, *ago)):
         if line.width + cells(part) > room:
             break
         line.add(part, "dim")
@@ -396,7 +397,7 @@ def _status_word(opened: OpenedStore, row: SessionRow) -> str:
     """The status of a session; of one that is only recorded, how it ended, in the word of `stator ls`: nobody paused
     or opened it here."""
     if row.record.mode != "recorded":
-        return row.shown
+        return "interrupted" if is_cut_off(row) else row.shown
     from stator.runtime.views.glance.listed import ended
 
     return ended(opened.store.as_read, row)
