@@ -208,7 +208,7 @@ def _how_to_continue(view: SessionView, opened: OpenedStore) -> list[str]:
     other = view.record.project != opened.project
     project = f", project={view.record.project!r}" if other else ""
     is_closed = view.record.status == "closed"
-    closed = [f"only open it again: stator resume {shlex.quote(view.name)} --reopen"] * is_closed
+    closed = [f"it is closed: stator resume {shlex.quote(view.name)} --reopen opens it"] * is_closed
     return [
         f"in Python:  with stator.connect({where}).open({view.name!r}{project}) as s: …",
         f"in a shell: stator resume {shlex.quote(view.name)} -- python agent.py",

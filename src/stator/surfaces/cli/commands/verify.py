@@ -35,6 +35,8 @@ stator verify --json || echo "something is wrong"
 """
 HEADS_MAX = 10
 """Heads that are printed for people; JSON has all of them."""
+BAR_FROM = 2**22
+"""Bytes of a store from which on its check shows how far it is."""
 NAME_LEAST = 8
 """Cells of a name beside its head, or it is below it."""
 NOT_SHOWN = "a head that you kept shows a rewritten log: --head HASH"
@@ -82,7 +84,7 @@ def _examined(
 ) -> VerifyReport:
     view = _view(opened, session) if session is not None or head is not None else None
     port = opened.store.port
-    with _bar(screen) as progress:
+    with _bar(screen, opened.place.url) as progress:
         report = examine(port, view.id if view is not None else None, progress=progress)
         if view is None or head is None or holds_head(port, view.id, head):
             return report
@@ -109,10 +111,18 @@ def _view(opened: OpenedStore, session: str | None) -> SessionView:
         ) from None
 
 
+def _is_small(url: str) -> bool:
+    """Whether a store is a file that is verified at once."""
+    try:
+        return os.path.getsize(url) < BAR_FROM
+    except OSError:
+        return False
+
+
 @contextmanager
-def _bar(screen: Screen) -> Iterator[Progress]:
-    """A progress callback; on a terminal it shows a line that counts commits."""
-    if screen.json or not screen.colour or not screen.is_terminal:
+def _bar(screen: Screen, url: str) -> Iterator[Progress]:
+    """A progress callback; on a terminal it shows a line that counts commits, unless that takes no time."""
+    if screen.json or not screen.colour or not screen.is_terminal or _is_small(url):
         yield lambda session, commits: None
         return
     from rich.console import Console
