@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import stator
+from importers.claude_code_writer import TranscriptWriter, import_files
 from stator import testing
 from stator.errors import InvalidInput, NotFound
 from stator.model.exchange.failures import failure_text
@@ -496,3 +497,22 @@ def _play(store, s, project, acts, live):
     for made in kept:
         for owner, kind, name, value in made:
             live.setdefault((owner, kind, name), set()).add(value)
+
+
+def test_of_a_long_turn_the_words_before_each_edit_are_its_reasons(tmp_path):
+    file = TranscriptWriter(tmp_path / "long.jsonl")
+    file.prompt("make it right")
+    for n in range(60):
+        is_edit = n % 10 == 5
+        tool, path = ("Edit", "/home/dev/demo/a.py") if is_edit else ("Read", f"/home/dev/demo/{n}")
+        given = {"file_path": path} | (
+            {"old_string": f"x{n}", "new_string": "y"} if is_edit else {}
+        )
+        file.says(f"m{n}", f"Reason number {n}." if is_edit else f"Looking at {n}.")
+        file.says(f"m{n}", (f"toolu_{n}", tool, given))
+        file.result(f"toolu_{n}", "done")
+    with stator.connect(tmp_path / "a.db", project="shop") as store:
+        import_files(store, file.path)
+        (answer,) = store.why("a.py", all=True).answers
+    said = [one.text for turn in answer.turns for one in turn.reasons if one.kind == "said"]
+    assert said == [f"Reason number {n}." for n in range(5, 60, 10)]

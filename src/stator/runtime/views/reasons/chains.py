@@ -11,12 +11,13 @@ from stator.model.exchange.failures import failure_text
 from stator.model.log.commit import Commit
 from stator.model.log.delta import Put, Version
 from stator.model.log.edges import edges_of
-from stator.model.log.query import KeyTouch
+from stator.model.log.query import KeyTouch, read
 from stator.model.log.shown_text import cut_short
 from stator.model.records.types import FileRecord, RevisionRecord, file_key
 from stator.model.views import why as reasons_of
 from stator.model.views.knowledge import CARRY
 from stator.model.views.why import NAMED, Reason, WhyAnswer, WhyTurn
+from stator.runtime.base.one_answer import ahead
 from stator.runtime.views.contents import range_patches
 from stator.runtime.views.file_changes import files_touched
 from stator.runtime.views.reasons.doubt_story import decisions_before
@@ -28,6 +29,8 @@ TOUCHES_MAX = 200
 """Touches of a file that are looked at, the newest."""
 TURN_WHOLE = 120
 """Turns up to this many commits are read whole; of longer ones, what the edits lead to."""
+EDITS_LOOKED = 8
+"""Edits of a long turn before which the agent's words are looked for."""
 BEFORE_EDIT = 24
 """Commits before an edit in which the agent's words are looked for."""
 AFTER_MAX = 120
@@ -201,15 +204,20 @@ def _near(
         )
     }
     found = {seq: reading.commit(session, seq) for seq in sorted(seqs)[-VERSIONS_MAX:]}
-    oldest = min(edits, key=lambda commit: commit.seq)
-    for edit in (oldest, max(edits, key=lambda commit: commit.seq)):
-        page = store.commits(
-            session, after=max(first - 1, edit.seq - BEFORE_EDIT), upto=edit.seq, limit=BEFORE_EDIT
+    places = _spread(sorted({edit.seq for edit in edits}), EDITS_LOOKED)
+    asked = [
+        read(
+            "commits", session, after=max(first - 1, seq - BEFORE_EDIT), upto=seq, limit=BEFORE_EDIT
         )
+        for seq in places
+    ]
+    ahead(store, *asked)
+    for one in asked:
+        page = store.commits(*one.args, **one.options)
         found.update((commit.seq, commit) for commit in page)
     kept = [found[seq] for seq in sorted(found)]
     spoken = [commit for commit in kept if reasons_of.is_spoken(commit)]
-    said = [c for c in spoken if c.seq < oldest.seq][-1:]
+    said = [c for seq in places for c in [c for c in spoken if c.seq < seq][-1:]]
     inside = {edit.call for edit in edits}
     return [
         commit
@@ -218,6 +226,13 @@ def _near(
         or commit in said
         or (commit.call in inside and commit.kind in ("call", "outcome", "settlement"))
     ]
+
+
+def _spread(seqs: Sequence[int], most: int) -> list[int]:
+    """At most `most` of some seqs: the first, the last, and others at equal distances."""
+    if len(seqs) <= most:
+        return list(seqs)
+    return [seqs[n * (len(seqs) - 1) // (most - 1)] for n in range(most)]
 
 
 def _led_to(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from stator.errors import BadPosition, BadQuery, NotFound
 from stator.model.exchange.kept_contents import UNRECORDED
-from stator.model.log.query import check_limit
+from stator.model.log.query import PAGE_MAX, check_limit
 from stator.model.sessions.lifecycle import lent_upto
 from stator.model.values.ids import short
 from stator.model.values.paths import outside
@@ -171,7 +171,7 @@ def _tell(
 def _one_file(screen: Screen, scope: QuestionScope, path: str, most: int) -> int:
     """The turns that changed a file, or the files whose paths end so, the newest first."""
     _refuse_part(scope, path)
-    found = _turns_of(scope, path, most + 1)
+    found = _turns_of(scope, path, min(most + 1, PAGE_MAX))
     if screen.json:
         for change in found[:most]:
             screen.item(documents.file(change))
