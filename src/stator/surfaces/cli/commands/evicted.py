@@ -21,6 +21,7 @@ from stator.surfaces.cli.render import documents
 from stator.surfaces.cli.render.evicted_words import in_words
 from stator.surfaces.cli.render.evictions import by_kind, key_line, kind_of
 from stator.surfaces.cli.render.lines import Line
+from stator.surfaces.cli.render.record_line import count
 from stator.surfaces.cli.render.screen import Screen
 from stator.surfaces.cli.render.session_words import names_apart
 from stator.surfaces.cli.render.table import Column, header, table
@@ -138,7 +139,7 @@ def _of_session(
     which = "left the view" + last_of * (by_compaction and not is_past)
     behind = {} if is_past else beyond(opened.store.as_read, view.id, [(o, o.by) for o in found])
     whole = Counter(map(kind_of, found)) + by_kind(behind)
-    screen.line(Line(f"{which}: ", "bold").add(in_words(whole)))
+    screen.line(Line(f"{which}: ", "bold").add(_totals(found, whole, is_past=is_past)))
     screen.line()
     screen.line(header(("  WHAT", 14), ("AT", 8), ("KEY AND CONTENT", 0)))
     listed = _by_kind(found, most)
@@ -254,6 +255,16 @@ def _counted(opened: OpenedStore, view: SessionView) -> Counter[str]:
     records = (entry.record for entry in entries)
     named = Counter(kind_of(one) for one in records if isinstance(one, EvictedRecord))
     return named + by_kind(beyond_now(opened.store.as_read, view.id, entries))
+
+
+def _totals(found: Sequence[Evicted], whole: Counter[str], *, is_past: bool) -> str:
+    """How much left the view, in words. Of several compactions, how much a row for a stretch of turns holds is not
+    known, so such rows are counted apart."""
+    stretches = [item for item in found if is_past and is_stretch(item.key)]
+    if not stretches:
+        return in_words(whole)
+    alone = in_words(whole - Counter(map(kind_of, stretches)))
+    return f"{alone}, and {count(len(stretches), 'row')} that stand for more of them"
 
 
 def _lines(item: Evicted, held: int, width: int) -> Iterator[Line]:
