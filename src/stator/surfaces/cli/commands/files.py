@@ -59,6 +59,8 @@ stator files --reads --json | jq -r .path
 LIMIT = 50
 """Files that are listed of a project, and sessions that are looked at for them, unless asked otherwise."""
 
+NAMED = 8
+"""Files that only revisions name which are listed."""
 REVISIONS = 3
 """Revisions that a footnote names."""
 COUNTED_EDITS = 100
@@ -302,7 +304,9 @@ def _in_revisions(scope: QuestionScope) -> Iterator[Line]:
         lead = f"revision {some} names" if len(found) == 1 else f"revisions {some} name"
         names = [name for each in found.values() for name in each]
         many = count(len(names), "more file")
-        shown = ", ".join([*names[:REVISIONS], *(["…"] if len(names) > REVISIONS else [])])
+        command = f"stator state {short(scope.view.id)} -c revisions --json"
+        all_of_them = f" … all: {command}" if len(names) > NAMED else ""
+        shown = ", ".join(names[:NAMED]) + all_of_them
         yield Line(f"{lead} {many}, which shell commands may have changed: {shown}", "dim")
 
 

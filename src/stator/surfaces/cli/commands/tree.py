@@ -17,7 +17,12 @@ from stator.surfaces.cli.render import amounts, documents
 from stator.surfaces.cli.render.lines import ENDED_STYLES, Line
 from stator.surfaces.cli.render.record_line import brief, count, value_of
 from stator.surfaces.cli.render.screen import Screen
-from stator.surfaces.cli.render.session_words import ASKED_MAX, name_line, prompt_beside_name
+from stator.surfaces.cli.render.session_words import (
+    ASKED_MAX,
+    name_line,
+    names_apart,
+    prompt_beside_name,
+)
 from stator.surfaces.cli.render.table import Column, table
 
 if TYPE_CHECKING:
@@ -105,8 +110,10 @@ def _lines(opened: OpenedStore, found: Tree, marked: str, asked: str, width: int
     reading = for_one_answer(opened.store.as_read)
     rows = [reading.session(branch.id) for branch in found.branches]
     about = {one.row.id: one for one in listed(reading, rows, opened.prices())}
+    tops = [row for row in rows if row.id != marked and row.record.parent is None]
+    names = dict(zip((row.id for row in tops), names_apart(tops), strict=True))
     cells = [
-        _cells(lead, branch, about.get(branch.id), opened, here=branch.id == marked)
+        _cells(lead, branch, about.get(branch.id), opened, names, here=branch.id == marked)
         for lead, branch in drawn(found.branches)
     ]
     yield from table(COLUMNS, cells, width)
@@ -147,14 +154,21 @@ def _shares_turns(found: Tree) -> bool:
 
 
 def _cells(
-    lead: str, branch: Branch, about: ListedSession | None, opened: OpenedStore, *, here: bool
+    lead: str,
+    branch: Branch,
+    about: ListedSession | None,
+    opened: OpenedStore,
+    names: Mapping[str, Line],
+    *,
+    here: bool,
 ) -> list[Line | str]:
+    """The cells of a session. `names`: those of several that are told apart by more than their beginnings."""
     above, _, own = branch.name.rpartition("/")
     name = own if above and branch.kind == "child" and lead else branch.name
     ended = about.ended if about is not None else ""
     is_known = bool(amounts.tokens_in_words(branch.spent))
     return [
-        Line(lead, "dim").add(name, "title" if here else ""),
+        names.get(branch.id) or Line(lead, "dim").add(name, "title" if here else ""),
         _came(branch),
         Line(_asked(branch, about, opened), "dim"),
         f"{branch.turns:,}",
