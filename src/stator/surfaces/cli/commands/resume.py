@@ -30,6 +30,7 @@ from stator.surfaces.cli.render import record_line, wire
 from stator.surfaces.cli.render.documents import session_row
 from stator.surfaces.cli.render.lines import NO_SIGN, Line
 from stator.surfaces.cli.render.screen import Screen
+from stator.surfaces.cli.render.turns.subject import base_of
 from stator.surfaces.cli.render.waiting_calls import (
     as_json,
     doubt_lines,
@@ -139,6 +140,8 @@ def _show(screen: Screen, view: SessionView, opened: OpenedStore) -> None:
     screen.line()
     screen.line(Line("To continue", "title"))
     screen.whole(Line(f"  {line}") for line in _how_to_continue(view, opened))
+    if view.record.mode == "recorded" and (base := base_of(one.path for one in found.files)):
+        screen.line(Line(f"  start it where it worked: its files are below {base}", "dim"), hang=4)
 
 
 def _status(view: SessionView, found: SessionSummary, opened: OpenedStore) -> Iterator[Line]:
