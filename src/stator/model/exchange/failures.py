@@ -37,6 +37,8 @@ _MARKED = late(
 )
 """fatal: not a git repository · a.ts(5,3): error TS2339: … · FAILED tests/test_a.py"""
 _CODE = late(r"exit code \d{1,5}", re.IGNORECASE)
+MARKS = ("×", "✗", "✘")
+"""How programs begin the line of a test that failed."""
 _TAG = late(r"<(\w*(?:error|output|stderr|stdout|result)\w*)>", re.IGNORECASE)
 _COLOURS = late(r"\x1b\[[0-9;]{0,20}m")
 
@@ -67,14 +69,27 @@ def telling(rows: Sequence[str]) -> str:
     """The line of an output that says what failed: the last count of failures, else the last exception, else the first
     error; empty if none does."""
     short = [row for row in rows if len(row) <= LINE_MAX]
-    for row in reversed(short):
+    likely = [row for row in short if _is_likely(row.lower())]
+    for row in reversed(likely):
         if _COUNTED.search(row):
             return row
-    for row in reversed(short):
+    for row in reversed(likely):
         if _RAISED.match(row):
             return row
-    marked = (row for row in short if _MARKED.search(row))
+    marked = (row for row in likely if _MARKED.search(row))
     return next(marked, "") or next((row for row in short if SAYS_FAILURE.search(row)), "")
+
+
+def _is_likely(row: str) -> bool:
+    """Whether one of the patterns may match a row of small letters: they take longer to say no."""
+    return (
+        "err" in row
+        or "fail" in row
+        or "except" in row
+        or "fatal" in row
+        or "panic" in row
+        or row[:1] in MARKS
+    )
 
 
 def _ends(text: str) -> str:
