@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
-from stator.errors import NotFound, StoreBusy, StoreError, StoreFailed, StoreFull, StoreReadOnly
+from stator.errors import StoreBusy, StoreError, StoreFailed, StoreFull, StoreReadOnly
 from stator.model.log.commit import Commit, Large
 from stator.model.log.delta import Drop
 from stator.model.log.query import SessionQuery, SessionRow, check_limit
@@ -44,6 +44,7 @@ from stator.runtime.base.context import Context
 from stator.runtime.base.pages import commit_at, commits, matching
 from stator.runtime.base.project_flags import Trash
 from stator.runtime.base.project_session import USER_PROJECT
+from stator.runtime.base.sessions_once import SessionsOnce
 from stator.runtime.views import reflog, search
 from stator.runtime.views.search import Progress
 from stator.runtime.views.trust.untrusted import REREAD, TaintReader, TaintStream
@@ -292,8 +293,7 @@ class _Learning:
     def __init__(self, store: StorePort, index: ProjectIndex) -> None:
         self._store = store
         self._index = index
-        self._trash = Trash(store)
-        self._rows: dict[str, SessionRow | None] = {}
+        self._sessions = SessionsOnce(store)
         self._reader = TaintReader(store, self._saved)
         self._again: set[str] = set()
         """Sessions that are read from their beginning: what is trusted of them may have changed."""
@@ -377,15 +377,15 @@ class _Learning:
         return None if held == learned.about else learned
 
     def _is_projects_own(self, session: str) -> bool:
-        row = self._row(session)
+        row = self._sessions.row(session)
         return row is not None and row.record.mode == "project"
 
     def _learned(self, session: str, known: KnownSession | None) -> Learned | None:
-        row = self._row(session)
+        row = self._sessions.row(session)
         if row is None:
             return None
         record = row.record
-        upto = counted_upto(record, self._above, self._is_left_out)
+        upto = counted_upto(record, self._sessions.record, self._sessions.is_trashed)
         found = self._continued(row, known) if upto == ALL else None
         mark, knowledge, active = found or self._from_the_start(row, upto)
         return Learned(
@@ -395,7 +395,7 @@ class _Learning:
                 agent=record.agent,
                 active=active,
                 scope="project" if record.mode == "project" else "session",
-                ancestors=ancestors(record, self._above),
+                ancestors=ancestors(record, self._sessions.record),
             ),
             project=record.project,
             mark=mark,
@@ -436,22 +436,6 @@ class _Learning:
         for commit in new[1:]:
             _learn(self._store, knowledge, commit, stream, in_force=True)
         return Mark(row.head, row.updated, new[-1].hash), knowledge, row.updated
-
-    def _row(self, session: str) -> SessionRow | None:
-        if session not in self._rows:
-            try:
-                self._rows[session] = self._store.session(session)
-            except NotFound:
-                self._rows[session] = None
-        return self._rows[session]
-
-    def _above(self, session: str) -> SessionRecord | None:
-        row = self._row(session)
-        return None if row is None else row.record
-
-    def _is_left_out(self, session: str) -> bool:
-        row = self._row(session)
-        return row is not None and row in self._trash
 
 
 def know(
