@@ -54,9 +54,13 @@ def read_calls(opened: Store, rows: Sequence[CallRow], room: int = TOLD_MAX) -> 
     for row in rows:
         wanted = filter(None, (row.seq, _explained(row)))
         places.setdefault(row.session, []).extend(wanted)
-    ahead(store, *(one for session, seqs in places.items() for one in _asks(session, seqs)))
-    bases = {session: _base(store.entries(session, "files", limit=FILES_MAX)) for session in places}
     failed = {(row.session, row.turn) for row in rows if row.status not in NOT_FAILED}
+    ahead(
+        store,
+        *(one for session, seqs in places.items() for one in _asks(session, seqs)),
+        *(read("turns", session, after=turn - 1, upto=turn) for session, turn in failed if turn),
+    )
+    bases = {session: _base(store.entries(session, "files", limit=FILES_MAX)) for session in places}
     repaired = {turn: repaired_by(store, *turn) for turn in failed}
     return [
         ListedCall(
