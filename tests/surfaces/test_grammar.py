@@ -535,3 +535,12 @@ def test_an_option_that_no_command_has_leads_to_what_answers(typed, right, store
     answer = ask(*typed.split())
     assert answer.code == 2
     assert right in answer.err
+
+
+def test_what_an_archived_session_does_not_take_leads_to_a_fork_and_no_further(store, ask):
+    assert ask("close", "fix-login").code == 0
+    assert ask("archive", "fix-login").code == 0
+    refused = ask("rewind", "fix-login:t1", "--yes")
+    assert "stator fork s_" in refused.err
+    assert "--reopen" not in refused.err
+    assert ask("fork", "fix-login").code == 0

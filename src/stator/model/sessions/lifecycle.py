@@ -77,6 +77,12 @@ def split_cause(cause: str) -> tuple[bool, str]:
     return (True, own) if mark == AFTER_CLOSE else (False, cause)
 
 
+def _way_out(session: str, status: Status) -> str:
+    """How work continues that a session does not take any more: an archived one is not opened again."""
+    fork = f"stator fork {session}"
+    return fork if status == "archived" else f"{fork}, or stator resume {session} --reopen"
+
+
 def check_transition(
     kind: str, status: Status, session: str, *, witnessed: bool = False
 ) -> Status | None:
@@ -91,7 +97,7 @@ def check_transition(
     if ended and kind not in AFTER_THE_END:
         raise WrongState(
             f"session {session} is {status}: it takes no {kind}",
-            hint=f"fork it, or open it again: stator resume {session} --reopen",
+            hint=_way_out(session, status),
             session=session,
             status=status,
         )
